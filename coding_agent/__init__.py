@@ -1,0 +1,1 @@
+"""Coding sessions of a person on a machine."""

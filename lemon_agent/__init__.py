@@ -1,0 +1,1 @@
+"""Many model calls and tools, one conversation."""
