@@ -11,7 +11,7 @@ DEMO    = $(BIN)/python -m coding_agent --session-dir .demo/sessions --cwd .
 .PHONY: help setup apt-test demo demo-local test check fmt lint types layers unit docs requirements fuzz bench clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | while IFS="$$(printf '\t')" read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Make the virtual environment with everything for development
 
