@@ -1,0 +1,177 @@
+"""Edge. One object that says "stop", handed down from whoever may say so to whatever must hear it."""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from lemon_agent.errors import ToolError
+
+_ids: Final = itertools.count(1)
+
+Heard = Callable[[Any], None]
+"""Called with the reason, on the event loop."""
+
+
+class AbortSignal:
+    """Says once and for all that a run should stop, and why.
+
+    Sticky: the first reason stays. May be read and set from any thread; what waits on it is woken on its own event
+    loop. A second, independent bit asks for a redirect: give up only the model request in flight and ask again.
+    """
+
+    __slots__ = ("__weakref__", "_aborted", "_heard", "_lock", "_loop", "_reason", "_redirect", "_redirect_heard", "id")
+
+    def __init__(self) -> None:
+        self.id = next(_ids)
+        self._aborted = False
+        self._reason: Any = None
+        self._redirect = False
+        self._heard: list[Heard] = []
+        self._redirect_heard: list[Heard] = []
+        self._lock = threading.Lock()
+        self._loop = _running_loop()
+
+    def __repr__(self) -> str:
+        return f"<abort signal {self.id}: {'aborted' if self._aborted else 'quiet'}>"
+
+    @property
+    def aborted(self) -> bool:
+        """Was it said? Cheap enough to ask in a tight loop."""
+        return self._aborted
+
+    @property
+    def reason(self) -> Any:
+        """Why, or None while nothing was said."""
+        return self._reason
+
+    @property
+    def redirect_requested(self) -> bool:
+        """Should the model request in flight be given up and asked again?"""
+        return self._redirect
+
+    def abort(self, reason: Any = "aborted") -> None:
+        """Say it. What waits is woken; saying it again changes nothing."""
+        with self._lock:
+            if self._aborted:
+                return
+            self._reason = reason
+            self._aborted = True
+            heard, self._heard = self._heard, []
+        self._tell(heard, reason)
+
+    def request_redirect(self) -> None:
+        """Ask for the model request in flight to be given up. Tools and the run itself go on."""
+        with self._lock:
+            self._redirect = True
+            heard, self._redirect_heard = self._redirect_heard, []
+        self._tell(heard, "redirected")
+
+    def clear_redirect(self) -> None:
+        """Take the request back, or mark it as followed."""
+        self._redirect = False
+
+    def clear(self) -> None:
+        """Forget both bits: it reads as never said."""
+        with self._lock:
+            self._aborted = False
+            self._reason = None
+            self._redirect = False
+
+    def on_abort(self, heard: Heard) -> Callable[[], None]:
+        """Have `heard` called with the reason when it is said, or at once when it was. Returns what undoes this."""
+        with self._lock:
+            if not self._aborted:
+                self._loop = self._loop or _running_loop()
+                self._heard.append(heard)
+                return lambda: _drop(self._heard, heard)
+        self._tell([heard], self._reason)
+        return _nothing
+
+    def on_redirect(self, heard: Heard) -> Callable[[], None]:
+        """As `on_abort`, for the redirect bit."""
+        with self._lock:
+            if not self._redirect:
+                self._loop = self._loop or _running_loop()
+                self._redirect_heard.append(heard)
+                return lambda: _drop(self._redirect_heard, heard)
+        self._tell([heard], "redirected")
+        return _nothing
+
+    async def wait(self) -> Any:
+        """Return the reason once it was said. Cancelling leaves the signal as it is."""
+        if self._aborted:
+            return self._reason
+        loop = asyncio.get_running_loop()
+        said: asyncio.Future[Any] = loop.create_future()
+
+        def wake(reason: Any) -> None:
+            if not said.done():
+                said.set_result(reason)
+
+        undo = self.on_abort(lambda reason: _on(loop, wake, reason))
+        try:
+            return await said
+        finally:
+            undo()
+
+    def wait_in_thread(self, timeout_s: float | None = None) -> bool:
+        """Block the calling thread until it was said or the time is up; True when it was said. Not for the event loop."""
+        said = threading.Event()
+        with self._lock:
+            if self._aborted:
+                return True
+
+            def wake(_reason: Any) -> None:
+                said.set()
+
+            self._heard.append(wake)
+        try:
+            said.wait(timeout_s)
+        finally:
+            _drop(self._heard, wake)
+        return self._aborted
+
+    def _tell(self, heard: list[Heard], reason: Any) -> None:
+        for each in heard:
+            _on(self._loop, each, reason)
+
+
+def is_aborted(signal: AbortSignal | None) -> bool:
+    """Was it said? No signal means nobody can have."""
+    return signal is not None and signal.aborted
+
+
+def check_abort(signal: AbortSignal | None) -> None:
+    """Return when nothing was said.
+
+    Raises:
+        ToolError: "Operation aborted". For a tool to call between its steps.
+    """
+    if is_aborted(signal):
+        raise ToolError("Operation aborted")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _on(loop: asyncio.AbstractEventLoop | None, heard: Heard, reason: Any) -> None:
+    """Call it on its own loop: at once when we are there, soon from anywhere else, never on a loop that is closed."""
+    if loop is None or loop is _running_loop():
+        heard(reason)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(heard, reason)
+
+
+def _drop(heard: list[Heard], one: Heard) -> None:
+    if one in heard:
+        heard.remove(one)
+
+
+def _nothing() -> None:
+    """There is nothing to undo."""
