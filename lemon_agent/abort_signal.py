@@ -117,7 +117,7 @@ class AbortSignal:
             undo()
 
     def wait_in_thread(self, timeout_s: float | None = None) -> bool:
-        """Block the calling thread until it was said or the time is up; True when it was said. Not for the event loop."""
+        """Block the calling thread, never the event loop's, until it was said (True) or the time is up."""
         said = threading.Event()
         with self._lock:
             if self._aborted:

@@ -86,7 +86,7 @@ class LoopFailed(AgentError):
     """A run could not go on.
 
     Attributes:
-        reason: The value `AgentEnd.reason` carries: a stable string, a tuple that starts with one, or what a hook raised.
+        reason: The value `AgentEnd.reason` carries: a stable string, a tuple starting with one, or what a hook raised.
         text: The same for a person.
     """
 

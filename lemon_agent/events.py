@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
 
-from lemon_ai import AssistantMessage, Message, StreamEvent, Tool, ToolResultMessage
 from lemon_agent.tools import AgentToolResult
+from lemon_ai import AssistantMessage, Message, StreamEvent, Tool, ToolResultMessage
 
 Outcome: TypeAlias = Literal["completed", "stopped", "aborted", "error", "budget"]
 """How a run ended: nothing left to do, a hook stopped it, somebody aborted it, it failed, its turns were used up."""
@@ -221,6 +221,6 @@ class AgentEventMessage:
 
 @frozen
 class AgentEventBatch:
-    """What a subscriber that asked for batches finds: events in order, nothing between them left out but older updates."""
+    """What a subscriber that asked for batches finds: events in order; only updates that newer ones replace are gone."""
 
     events: tuple[AgentEvent, ...]

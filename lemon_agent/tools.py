@@ -1,4 +1,4 @@
-"""What a tool is and what it answers. Checking of arguments is in `tool_arguments`, running them in `loop/tool_calls`."""
+"""What a tool is and what it answers; `tool_arguments` checks what it is given, `loop/tool_calls` runs it."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,9 +6,9 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import field, frozen
 
-from lemon_ai import ImageContent, TextContent, Usage
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import InvalidTool
+from lemon_ai import ImageContent, TextContent, Usage
 
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 """May the model take what a result says as its own working material, or is it someone else's words?"""
@@ -53,7 +53,7 @@ class AgentToolResult:
 
 
 OnUpdate: TypeAlias = Callable[[AgentToolResult], None]
-"""Report what there is so far, the whole of it each time. Never blocks, never fails, ignored once the call has ended."""
+"""Report what there is so far, all of it each time. Never blocks, never fails, ignored once the call has ended."""
 
 Execute: TypeAlias = Callable[
     [str, dict[str, Any], AbortSignal | None, OnUpdate | None],
@@ -96,7 +96,7 @@ class AgentTool:
     label: str = ""
     """For people; empty means the name."""
     on: RunsOn | None = None
-    """None lets a plain function run in a thread, so that it cannot hold up anybody else, and a coroutine on the loop."""
+    """None: a coroutine runs on the loop, a plain function in a thread, where it cannot hold up anybody else."""
     timeout_ms: int | None = None
     """Overrides the agent's own; None leaves it to the agent."""
     sequential: bool = False
