@@ -1,0 +1,184 @@
+"""Value. What a model call says while it runs.
+
+One `StreamStart`, then for each content block a start, its deltas and an end, then exactly one terminal event:
+`StreamDone`, `StreamError` or `StreamCanceled`. Every event before the terminal one knows the message as it was
+at that moment: `partial` is worked out when it is read, never copied while the stream runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from attrs import field, frozen
+
+from lemon_ai.errors import ProviderError
+from lemon_ai.messages import AssistantMessage, ToolCall
+
+
+class PartialSource(Protocol):
+    """Where an event finds the message as of a moment; a `Fold` is one."""
+
+    def partial_at(self, at: int) -> AssistantMessage:
+        """The message as it was at moment `at`."""
+        ...
+
+
+@frozen
+class Snapshot:
+    """A source that answers one message at every moment: for events made by hand."""
+
+    message: AssistantMessage
+
+    def partial_at(self, at: int) -> AssistantMessage:
+        return self.message
+
+
+_NOTHING_YET = Snapshot(AssistantMessage(timestamp=0))
+
+
+@frozen
+class _Moment:
+    """The part every event before the terminal one shares."""
+
+    source: PartialSource = field(default=_NOTHING_YET, kw_only=True, eq=False, repr=False)
+    at: int = field(default=0, kw_only=True, eq=False, repr=False)
+
+    @property
+    def partial(self) -> AssistantMessage:
+        """The message as of this event."""
+        return self.source.partial_at(self.at)
+
+
+@frozen
+class StreamStart(_Moment):
+    """The provider began to answer."""
+
+    type: ClassVar[str] = "start"
+    index: ClassVar[int] = -1
+
+
+@frozen
+class TextStart(_Moment):
+    """A text block opened."""
+
+    type: ClassVar[str] = "text_start"
+    index: int
+
+
+@frozen
+class TextDelta(_Moment):
+    """More text arrived."""
+
+    type: ClassVar[str] = "text_delta"
+    index: int
+    delta: str
+
+
+@frozen
+class TextEnd(_Moment):
+    """A text block is complete; `content` is all of it."""
+
+    type: ClassVar[str] = "text_end"
+    index: int
+    content: str
+
+
+@frozen
+class ThinkingStart(_Moment):
+    """A thinking block opened."""
+
+    type: ClassVar[str] = "thinking_start"
+    index: int
+
+
+@frozen
+class ThinkingDelta(_Moment):
+    """More thinking arrived."""
+
+    type: ClassVar[str] = "thinking_delta"
+    index: int
+    delta: str
+
+
+@frozen
+class ThinkingEnd(_Moment):
+    """A thinking block is complete; `content` is all of it."""
+
+    type: ClassVar[str] = "thinking_end"
+    index: int
+    content: str
+
+
+@frozen
+class ToolCallStart(_Moment):
+    """The model began to ask for a tool."""
+
+    type: ClassVar[str] = "tool_call_start"
+    index: int
+
+
+@frozen
+class ToolCallDelta(_Moment):
+    """More of a call's arguments arrived: a fragment of JSON text."""
+
+    type: ClassVar[str] = "tool_call_delta"
+    index: int
+    delta: str
+
+
+@frozen
+class ToolCallEnd(_Moment):
+    """A call is complete."""
+
+    type: ClassVar[str] = "tool_call_end"
+    index: int
+    tool_call: ToolCall
+
+
+@frozen
+class StreamDone:
+    """Terminal. The answer is complete."""
+
+    type: ClassVar[str] = "done"
+    reason: Literal["stop", "length", "tool_use"]
+    message: AssistantMessage
+
+
+@frozen
+class StreamError:
+    """Terminal. The call failed, or was aborted by its caller.
+
+    Attributes:
+        reason: "error" or "aborted".
+        message: What had been said until then, with the same `stop_reason` and an `error_message`.
+        error: The classified failure; None for an abort.
+    """
+
+    type: ClassVar[str] = "error"
+    reason: Literal["error", "aborted"]
+    message: AssistantMessage
+    error: ProviderError | None = field(default=None, eq=False)
+
+
+@frozen
+class StreamCanceled:
+    """Terminal. Somebody canceled the stream; there is no message."""
+
+    type: ClassVar[str] = "canceled"
+    reason: Any = "canceled"
+
+
+BlockEvent: TypeAlias = (
+    TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+)
+TerminalEvent: TypeAlias = StreamDone | StreamError | StreamCanceled
+StreamEvent: TypeAlias = StreamStart | BlockEvent | TerminalEvent
+"""Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
