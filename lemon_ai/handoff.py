@@ -90,7 +90,10 @@ def _turns(messages: Iterable[Any]) -> Iterator[tuple[AssistantMessage | None, l
 
 
 class _Ids:
-    """Hands out call ids so that no two calls of a history share one."""
+    """Hands out call ids so that no two calls of a history share one.
+
+    What must differ is the part before `|`: OpenAI's Responses ids carry an item id after it, the others have none.
+    """
 
     def __init__(self, normalise: IdNormaliser | None, limit: int) -> None:
         self._normalise = normalise
@@ -100,19 +103,25 @@ class _Ids:
     def issue(self, call: ToolCall, message: AssistantMessage, *, ours: bool) -> str:
         wanted = call.id if ours or self._normalise is None else self._normalise(call.id, message)
         candidate, attempt = wanted, 0
-        while candidate in self._used or not candidate:
+        while not _wire_part(candidate) or _wire_part(candidate) in self._used:
             attempt += 1
             candidate = self._retry(call.id, wanted, message, attempt)
-        self._used.add(candidate)
+        self._used.add(_wire_part(candidate))
         return candidate
 
     def _retry(self, original: str, wanted: str, message: AssistantMessage, attempt: int) -> str:
         if self._normalise is not None:
-            candidate = self._normalise(f"{original}#{attempt}", message)
-            if candidate != wanted and candidate not in self._used:
+            head, bar, item = original.partition("|")
+            candidate = self._normalise(f"{head}#{attempt}{bar}{item}", message)
+            if _wire_part(candidate) not in self._used:
                 return candidate
+        head, bar, item = wanted.partition("|")
         suffix = f"_{short_hash(f'{original}#{attempt}', 6)}"
-        return f"{wanted[: self._limit - len(suffix)]}{suffix}"
+        return f"{head[: self._limit - len(suffix)]}{suffix}{bar}{item}"
+
+
+def _wire_part(call_id: str) -> str:
+    return call_id.partition("|")[0]
 
 
 def _assistant_for(
