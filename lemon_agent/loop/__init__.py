@@ -1,0 +1,1 @@
+"""What happens between a prompt and the end of the run it starts."""

@@ -1,0 +1,1 @@
+"""What keeps other people's words apart from the user's."""
