@@ -1,0 +1,88 @@
+"""Pure. The command line of the host as one frozen value."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from attrs import frozen
+
+from coding_agent.errors import BadUsage
+
+_EPILOG = """\
+other commands:
+  tree [--json]       the supervision tree of every host that runs now
+  sessions ...        look at, check, fork or export session files
+
+exit codes: 0 done; 1 the run ended in an error; 2 bad usage; 130 interrupted
+"""
+
+
+@frozen
+class Arguments:
+    """What was asked for.
+
+    Attributes:
+        prompt: The text to run; None when there is none on the command line.
+        json: Print every session event as a JSON line.
+        deltas: With `json`, leave the growing message out of each `message_update`.
+        resume: Go on with the newest session of the working folder.
+        session: Go on with this file.
+    """
+
+    prompt: str | None
+    json: bool = False
+    deltas: bool = False
+    quiet: bool = False
+    resume: bool = False
+    session: str | None = None
+    cwd: str | None = None
+    session_dir: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    thinking: str | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(f"{message}; see --help")
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Read the command line. `--help` and `--version` print and exit, as `argparse` does.
+
+    Raises:
+        BadUsage: Something is wrong with it; the message says what.
+    """
+    found = vars(_parser().parse_args(argv))
+    if found["resume"] and found["session"]:
+        raise BadUsage("--continue and --session both name a session; give one of them")
+    if found["deltas"] and not found["json"]:
+        raise BadUsage("--deltas goes with --json")
+    return Arguments(**found)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m coding_agent",
+        description="A coding agent in your terminal, as supervised processes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("-p", "--print", dest="prompt", metavar="PROMPT", help="run PROMPT, print the answer and exit")
+    add("--continue", "-c", dest="resume", action="store_true", help="go on with the newest session of this folder")
+    add("--session", metavar="FILE", help="go on with this session file")
+    add("--session-dir", metavar="DIR", help="where session files are kept (LEMON_SESSION_DIR)")
+    add("--cwd", metavar="DIR", help="the folder the agent works in (default: this one)")
+    add("--model", metavar="PROVIDER/MODEL", help="who answers (LEMON_MODEL)")
+    add("--base-url", metavar="URL", help="where an OpenAI-compatible server listens (LEMON_BASE_URL)")
+    add(
+        "--thinking",
+        metavar="LEVEL",
+        choices=("off", "minimal", "low", "medium", "high", "xhigh"),
+        help="how hard to think",
+    )
+    add("--json", action="store_true", help="print every session event as a line of JSON")
+    add("--deltas", action="store_true", help="with --json: leave the growing message out of message_update events")
+    add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
+    return parser

@@ -1,0 +1,140 @@
+"""What a program can do with a running session. Every function takes the session's pid or address.
+
+All of them raise `CallFailed` when the session is not there or dies before it answers; cancelling one leaves the session
+as it is.
+"""
+
+from typing import Any
+
+from coding_agent.errors import SessionBusy
+from coding_agent.session import protocol
+from coding_agent.session.notifier import STREAM_QUEUE_MAX
+from coding_agent.session.writes import (
+    WriteCustom,
+    WriteCustomMessage,
+    WriteLabel,
+    WriteMessage,
+    WriteSessionName,
+)
+from lemon_agent import AgentMessage
+from lemon_ai import ImageContent, Model
+from lemon_otp import Address, DropStrategy, EventStream, Pid, call, cast
+
+
+async def prompt(session: Address, text: str, images: tuple[ImageContent, ...] = ()) -> None:
+    """Start a run; returns once it has been accepted. Its events come to the subscribers.
+
+    Raises:
+        SessionBusy: A run, compaction or summary is going on. Nothing was started or queued.
+    """
+    refused = await call(session, protocol.Prompt(text, images), timeout_s=None)
+    if isinstance(refused, SessionBusy):
+        raise refused
+
+
+async def steer(session: Address, text: str) -> None:
+    """Give the model this text before its next call; when idle, with the next run."""
+    await call(session, protocol.Queue(text, "steer"))
+
+
+async def follow_up(session: Address, text: str) -> None:
+    """Give the model this text when the run would end; when idle, with the next run."""
+    await call(session, protocol.Queue(text, "follow_up"))
+
+
+async def next_turn(session: Address, text: str) -> None:
+    """Put this text before the next prompt. Starts nothing."""
+    await call(session, protocol.Queue(text, "next_turn"))
+
+
+async def abort(session: Address, reason: str = "aborted") -> protocol.AbortReport:
+    """End the run and wait until the session is idle; says what was taken out of the queues."""
+    return await call(session, protocol.Abort(reason), timeout_s=None)
+
+
+def abort_async(session: Address, reason: str = "aborted") -> None:
+    """Ask for the run to end and do not wait; harmless when idle."""
+    cast(session, protocol.Abort(reason))
+
+
+async def wait_for_idle(session: Address, *, timeout_s: float | None = None) -> None:
+    """Return when no run is going on. Raises `CallTimeout` when that takes longer than `timeout_s`."""
+    await call(session, protocol.WaitForIdle(), timeout_s=timeout_s)
+
+
+async def subscribe(session: Address, subscriber: Pid) -> None:
+    """From now on every `SessionEvent` goes to the mailbox of `subscriber`, until it unsubscribes or dies."""
+    await call(session, protocol.Subscribe(subscriber))
+
+
+async def subscribe_stream(
+    session: Address,
+    subscriber: Pid,
+    *,
+    max_queue: int = STREAM_QUEUE_MAX,
+    drop_strategy: DropStrategy = "drop_oldest",
+    timeout_ms: int | None = None,
+) -> EventStream:
+    """A bounded stream of `SessionEvent`s, owned by `subscriber`; it ends with the run."""
+    stream = EventStream.start(
+        owner=subscriber, max_queue=max_queue, drop_strategy=drop_strategy, timeout_ms=timeout_ms
+    )
+    await call(session, protocol.Subscribe(subscriber, stream))
+    return stream
+
+
+async def unsubscribe(session: Address, subscriber: Pid) -> None:
+    """Nothing more goes to `subscriber`; asking twice does no harm."""
+    await call(session, protocol.Unsubscribe(subscriber))
+
+
+async def get_state(session: Address) -> protocol.SessionState:
+    """How the session stands."""
+    return await call(session, protocol.GetState())
+
+
+async def get_messages(session: Address) -> tuple[AgentMessage, ...]:
+    """The conversation so far."""
+    return await call(session, protocol.GetMessages())
+
+
+async def switch_model(session: Address, model: Model) -> None:
+    """Let another model answer from the next request on; stored at once, or at the end of the turn."""
+    await call(session, protocol.SwitchModel(model))
+
+
+async def set_thinking_level(session: Address, level: str) -> None:
+    """Hold another thinking level from the next request on."""
+    await call(session, protocol.SetThinkingLevel(level))
+
+
+async def set_active_tools(session: Address, names: tuple[str, ...]) -> None:
+    """Offer the model these of the session's tools; raises `UnknownTool` for a name it does not have."""
+    await call(session, protocol.SetActiveTools(names))
+
+
+async def append_message(session: Address, message: AgentMessage) -> str | None:
+    """Store a message of the caller's; its entry id when stored at once, None when it waits for the end of the turn."""
+    return await call(session, protocol.Store(WriteMessage(message)))
+
+
+async def append_custom_entry(session: Address, custom_type: str, data: Any = None) -> str | None:
+    """Store something the model never sees."""
+    return await call(session, protocol.Store(WriteCustom(custom_type, data)))
+
+
+async def append_custom_message_entry(
+    session: Address, custom_type: str, content: Any, *, display: bool = True, details: Any = None
+) -> str | None:
+    """Store something the model does see."""
+    return await call(session, protocol.Store(WriteCustomMessage(custom_type, content, display, details)))
+
+
+async def append_label(session: Address, target_id: str, label: str | None) -> str | None:
+    """Set a bookmark on an entry, or take it away with None."""
+    return await call(session, protocol.Store(WriteLabel(target_id, label)))
+
+
+async def append_session_name(session: Address, name: str) -> str | None:
+    """Name the session."""
+    return await call(session, protocol.Store(WriteSessionName(name)))

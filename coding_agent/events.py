@@ -1,0 +1,106 @@
+"""Values. What a session says: every event of its agent, and a few of its own.
+
+A subscriber gets `SessionEvent(session_id, event, entry_id)`; `event` is an agent event as `lemon_agent` made it or one of
+the notices below. `entry_id` names the line of the session file that the event's message was stored under: it is there
+for `MessageEnd` and only then, because the message is appended before the event is forwarded.
+"""
+
+from typing import Any, ClassVar, TypeAlias
+
+from attrs import frozen
+
+from lemon_agent import AgentEvent
+
+
+@frozen
+class SavePoint:
+    """A turn is over and everything asked for during it is on disk."""
+
+    type: ClassVar[str] = "save_point"
+    had_pending_writes: bool
+
+
+@frozen
+class Settled:
+    """The run is over, stored and reported; the session is idle and takes a prompt."""
+
+    type: ClassVar[str] = "settled"
+    outcome: str
+    reason: Any = None
+    next_turn_count: int = 0
+
+
+@frozen
+class QueueUpdate:
+    """The queues of prompts waiting for the model have changed."""
+
+    type: ClassVar[str] = "queue_update"
+    steering: tuple[str, ...]
+    follow_up: tuple[str, ...]
+
+
+@frozen
+class ModelUpdate:
+    """Another model answers from the next request on."""
+
+    type: ClassVar[str] = "model_update"
+    provider: str
+    model_id: str
+
+
+@frozen
+class ThinkingLevelUpdate:
+    """Another thinking level holds from the next request on."""
+
+    type: ClassVar[str] = "thinking_level_update"
+    level: str
+
+
+@frozen
+class ToolsUpdate:
+    """Another set of tools is active from the next request on."""
+
+    type: ClassVar[str] = "tools_update"
+    active_tools: tuple[str, ...]
+
+
+@frozen
+class StorageFailed:
+    """Something could not be stored; it is kept in memory and tried again with the next write."""
+
+    type: ClassVar[str] = "storage_failed"
+    message: str
+    unsaved: int
+
+
+@frozen
+class SessionRestored:
+    """A stored conversation was opened; `repaired_calls` tool calls got a synthetic error result."""
+
+    type: ClassVar[str] = "session_restored"
+    message_count: int
+    repaired_calls: int
+    problems: tuple[str, ...] = ()
+
+
+SessionNotice: TypeAlias = (
+    SavePoint
+    | Settled
+    | QueueUpdate
+    | ModelUpdate
+    | ThinkingLevelUpdate
+    | ToolsUpdate
+    | StorageFailed
+    | SessionRestored
+)
+"""Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
+
+
+@frozen
+class SessionEvent:
+    """One thing that happened in one session."""
+
+    type: ClassVar[str] = "session_event"
+    session_id: str
+    event: AgentEvent | SessionNotice
+    entry_id: str | None = None

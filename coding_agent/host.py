@@ -1,0 +1,86 @@
+"""The program: arguments, signals, start, wait, stop.
+
+Applications start in the order of their dependencies and stop in reverse (seed "BEAM Agent Architecture", Current
+Supervision Structure). The first interrupt ends the run and stores what there is; a second one ends the program.
+
+Exit codes: 0 done, 1 the run ended in an error, 2 bad usage, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from coding_agent.errors import BadUsage, CodingAgentError
+
+EXIT_DONE: Final = 0
+EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the host with these arguments (default: the program's own) and return its exit code.
+
+    What a person can mend is one line on standard error, never a traceback.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    try:
+        code = command(arguments[1:]) if command else _prompt_command(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us is gone: leave without a word, and keep Python from complaining when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except BadUsage as error:
+        return _say(error, EXIT_USAGE)
+    except CodingAgentError as error:
+        return _say(error, EXIT_ERROR)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _prompt_command(argv: Sequence[str]) -> int:
+    from coding_agent.arguments import parse
+    from coding_agent.print_mode import run_prompt
+    from coding_agent.settings import read_settings
+
+    arguments = parse(argv)
+    settings = read_settings(
+        os.environ,
+        cwd=arguments.cwd,
+        session_dir=arguments.session_dir,
+        model=arguments.model,
+        base_url=arguments.base_url,
+        thinking_level=arguments.thinking,
+    )
+    prompt = arguments.prompt if arguments.prompt is not None else _piped_prompt()
+    if prompt is None or not prompt.strip():
+        raise BadUsage('there is nothing to do: give a prompt with -p "PROMPT", or pipe one in')
+    return run_prompt(prompt, arguments, settings)
+
+
+def _tree_command(argv: Sequence[str]) -> int:
+    from coding_agent.control.tree_command import main as tree
+
+    return tree(argv, os.environ)
+
+
+def _sessions_command(argv: Sequence[str]) -> int:
+    from coding_agent.sessions_command import main as sessions
+
+    return sessions(list(argv))
+
+
+def _piped_prompt() -> str | None:
+    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+
+
+def _say(error: Exception, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code
+
+
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"tree": _tree_command, "sessions": _sessions_command}

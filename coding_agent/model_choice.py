@@ -1,0 +1,111 @@
+"""Which model answers: the one asked for, else one that a key or a local server makes available, else the scripted one."""
+
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from coding_agent.credentials import api_key_for
+from coding_agent.errors import BadUsage
+from coding_agent.settings import Settings
+from lemon_ai import Model, UnknownModel, find_model
+
+PREFERRED: Final[Sequence[tuple[str, str]]] = (
+    ("anthropic", "anthropic/claude-sonnet-4-5"),
+    ("openai", "openai/gpt-5.1"),
+    ("google", "google/gemini-2.5-pro"),
+    ("openrouter", "openrouter/anthropic/claude-sonnet-4.5"),
+    ("mistral", "mistral/mistral-large-latest"),
+    ("groq", "groq/openai/gpt-oss-120b"),
+    ("xai", "xai/grok-4"),
+    ("deepseek", "deepseek/deepseek-chat"),
+    ("cerebras", "cerebras/gpt-oss-120b"),
+)
+"""The model each provider's key stands for when nobody named one, in the order the keys are looked for."""
+
+LOCAL_SERVERS: Final[Sequence[tuple[str, int]]] = (
+    ("ollama", 11434),
+    ("lmstudio", 1234),
+    ("llama_cpp", 8080),
+    ("vllm", 8000),
+)
+"""Servers that speak OpenAI's chat completions on loopback, with the port each listens on by default."""
+
+SCRIPTED: Final = "scripted/demo"
+
+NO_MODEL_NOTICE: Final = (
+    "no key and no local server found, so the built-in scripted model answers; for a real one set a key such as "
+    "ANTHROPIC_API_KEY or OPENAI_API_KEY, or give --model with --base-url"
+)
+
+
+@frozen
+class ModelChoice:
+    """The model to start with.
+
+    Attributes:
+        asked_for: The person named it, so it answers even where a stored session names another.
+        notice: A line to tell the person, empty when there is nothing to tell.
+    """
+
+    model: Model
+    asked_for: bool
+    notice: str = ""
+
+
+def choose_model(settings: Settings) -> ModelChoice:
+    """The model these settings ask for, or the best one there is.
+
+    Raises:
+        BadUsage: The model asked for is not known; the text names close ones.
+    """
+    if settings.model is not None:
+        return ModelChoice(_find(settings.model, settings.base_url), asked_for=True)
+    if settings.base_url is not None:
+        return ModelChoice(_served_at(settings.base_url), asked_for=True)
+    for provider, name in PREFERRED:
+        if api_key_for(provider):
+            return ModelChoice(_find(name), asked_for=False)
+    for provider, port in LOCAL_SERVERS:
+        if listens(port):
+            address = f"http://127.0.0.1:{port}/v1"
+            return ModelChoice(
+                _served_at(address, provider), asked_for=False, notice=f"using the local server at {address}"
+            )
+    return ModelChoice(_find(SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
+
+
+def listens(port: int, *, timeout_s: float = 0.2) -> bool:
+    """Does anything accept connections on this loopback port?"""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
+            return True
+    except OSError:
+        return False
+
+
+def _find(name: str, base_url: str | None = None) -> Model:
+    try:
+        return find_model(name, base_url=base_url)
+    except UnknownModel as error:
+        raise BadUsage(str(error)) from error
+
+
+def _served_at(base_url: str, provider: str = "local") -> Model:
+    """The first model a server offers."""
+    names = _model_ids(base_url)
+    for name in names:
+        return _find(f"{provider}/{name}", base_url)
+    raise BadUsage(f"the server at {base_url} offers no model; name one with --model {provider}/NAME")
+
+
+def _model_ids(base_url: str) -> Iterable[str]:
+    import httpx
+
+    try:
+        answer = httpx.get(base_url.rstrip("/") + "/models", timeout=5.0, trust_env=False)
+        answer.raise_for_status()
+        return [entry["id"] for entry in answer.json()["data"]]
+    except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+        raise BadUsage(f"the server at {base_url} does not list its models ({error}); name one with --model") from error

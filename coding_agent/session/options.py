@@ -1,0 +1,120 @@
+"""Values. What a session is started with, and what that makes of its agent and its file."""
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from coding_agent.errors import UnknownTool
+from coding_agent.messages import convert_to_llm
+from coding_agent.prompts import context_files, system_prompt
+from coding_agent.storage.session_manager import SessionManager
+from lemon_agent import AgentMessage, AgentOptions, AgentTool
+from lemon_ai import Model, StreamOptions, UnknownModel, find_model
+
+
+@frozen(kw_only=True)
+class SessionOptions:
+    """What a session process is started with.
+
+    Attributes:
+        cwd: The folder the agent works in.
+        model: Answers when the file names no model, or one nobody knows.
+        session_file: The file to open, or to make when it is not there; the conversation in it goes on.
+        session_id: Goes into the header of a file that is made.
+        override_model: `model` answers even when the file names another.
+        tools: Everything the session has; those the model is offered are the active ones.
+        extra_prompt: Put into the system prompt after the agent's identity.
+        agent_settings: Further fields of `lemon_agent.AgentOptions`, hooks above all.
+        get_api_key: The credential for a provider's name, asked before each request.
+        parent_session: The file of the session this one came from.
+        fsync: When a written line is forced to the disk: `none`, `turn` or `entry`.
+    """
+
+    cwd: Path
+    model: Model
+    session_file: Path
+    session_id: str
+    override_model: bool = False
+    tools: tuple[AgentTool, ...] = ()
+    thinking_level: str | None = None
+    extra_prompt: str = ""
+    get_api_key: Callable[[str], str | None] | None = field(default=None, repr=False)
+    stream_options: StreamOptions = field(factory=StreamOptions, repr=False)
+    agent_settings: Mapping[str, Any] = field(factory=dict, repr=False)
+    parent_session: str | None = None
+    fsync: str = "turn"
+
+    def model_for(self, stored: str | None) -> Model:
+        """The model to start with, given the one the file names."""
+        if self.override_model or stored is None:
+            return self.model
+        try:
+            return find_model(stored)
+        except UnknownModel:
+            return self.model
+
+    def active_tools(self, stored: tuple[str, ...] | None) -> tuple[str, ...]:
+        """The names to offer the model, given those the file names; tools that are no more are passed over."""
+        names = tuple(tool.name for tool in self.tools)
+        return names if stored is None else tuple(name for name in stored if name in names)
+
+    def tools_named(self, names: tuple[str, ...]) -> tuple[AgentTool, ...]:
+        """The tools of these names, in this order.
+
+        Raises:
+            UnknownTool: The session has no tool of such a name, or a name stands twice.
+        """
+        by_name = {tool.name: tool for tool in self.tools}
+        unknown = [name for name in names if name not in by_name]
+        if unknown or len(set(names)) != len(names):
+            raise UnknownTool(unknown or names, sorted(by_name))
+        return tuple(by_name[name] for name in names)
+
+    def system_prompt_for(self, active: tuple[str, ...]) -> str:
+        """The system prompt as of now: today's date, the project files as they stand."""
+        return system_prompt(
+            cwd=self.cwd,
+            tools=[(tool.name, tool.description) for tool in self.tools_named(active)],
+            context=context_files(self.cwd),
+            today=date.today(),
+            extra=self.extra_prompt,
+        )
+
+
+def open_store(options: SessionOptions) -> SessionManager:
+    """Open the session's file for writing, or set up a new one."""
+    if options.session_file.exists():
+        return SessionManager.open(options.session_file, fsync=options.fsync)
+    return SessionManager.create(
+        options.cwd,
+        path=options.session_file,
+        session_id=options.session_id,
+        parent_session=options.parent_session,
+        fsync=options.fsync,
+    )
+
+
+def agent_options(
+    options: SessionOptions,
+    session_id: str,
+    model: Model,
+    level: str,
+    active: tuple[str, ...],
+    messages: tuple[AgentMessage, ...],
+) -> AgentOptions:
+    """What the session's agent is started with."""
+    return AgentOptions(
+        model=model,
+        system_prompt=options.system_prompt_for(active),
+        thinking_level=level,
+        tools=options.tools_named(active),
+        messages=messages,
+        session_id=session_id,
+        get_api_key=options.get_api_key,
+        stream_options=options.stream_options,
+        convert_to_llm=convert_to_llm,
+        **options.agent_settings,
+    )

@@ -1,0 +1,160 @@
+"""Values. What can be asked of a session process, and what it answers."""
+
+from typing import Any, Literal, TypeAlias
+
+from attrs import frozen
+
+from coding_agent.session.writes import Write
+from lemon_agent import AgentMessage
+from lemon_ai import ImageContent, Model, ToolCall
+from lemon_otp import EventStream, Pid, Request
+
+Phase: TypeAlias = Literal["idle", "turn", "compaction", "branch_summary", "retry"]
+"""What a session is busy with. Whatever needs `idle` is refused in every other phase."""
+
+Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
+"""When a queued prompt reaches the model: before its next call, when the run would end, or with the next prompt."""
+
+
+@frozen
+class Prompt(Request[None]):
+    """Start a run with this text."""
+
+    text: str
+    images: tuple[ImageContent, ...] = ()
+
+
+@frozen
+class Queue(Request[None]):
+    """Give the model this text later."""
+
+    text: str
+    delivery: Delivery
+
+
+@frozen
+class Abort(Request["AbortReport"]):
+    """End the run that is going on; answered when the session is idle again."""
+
+    reason: str = "aborted"
+
+
+@frozen
+class AbortReport:
+    """What an abort took out of the queues."""
+
+    was_running: bool
+    cleared_steering: tuple[str, ...] = ()
+    cleared_follow_up: tuple[str, ...] = ()
+
+
+@frozen
+class WaitForIdle(Request[None]):
+    """Answered when no run is going on."""
+
+
+@frozen
+class Subscribe(Request[None]):
+    """Send every event to `subscriber`: to its mailbox, or into `stream` when there is one."""
+
+    subscriber: Pid
+    stream: EventStream | None = None
+
+
+@frozen
+class Unsubscribe(Request[None]):
+    """Send `subscriber` nothing more."""
+
+    subscriber: Pid
+
+
+@frozen
+class Store(Request[str | None]):
+    """Store this: at once when idle, answered with the entry's id; else at the end of the turn, answered with None."""
+
+    write: Write
+
+
+@frozen
+class SwitchModel(Request[None]):
+    """Let another model answer from the next request on."""
+
+    model: Model
+
+
+@frozen
+class SetThinkingLevel(Request[None]):
+    """Hold another thinking level from the next request on."""
+
+    level: str
+
+
+@frozen
+class SetActiveTools(Request[None]):
+    """Offer the model these of the session's tools from the next request on."""
+
+    names: tuple[str, ...]
+
+
+@frozen
+class Reset(Request[str]):
+    """Abort, forget the conversation and go on in a new file; answered with the new session's id."""
+
+
+@frozen
+class GetState(Request["SessionState"]):
+    """How things stand."""
+
+
+@frozen
+class GetMessages(Request[tuple[AgentMessage, ...]]):
+    """The conversation as the model would see it next, before any transformation."""
+
+
+@frozen
+class SessionState:
+    """How a session stands at one moment.
+
+    Attributes:
+        file: The session file.
+        model: `provider/model`.
+        turn_index: Prompts taken since the session started.
+        pending_tool_calls: Ids of the calls that run now.
+        pending_writes: Writes waiting for the end of the turn.
+        direct_subscribers: Listeners with a mailbox.
+        stream_subscribers: Listeners with a bounded stream.
+    """
+
+    session_id: str
+    file: str
+    cwd: str
+    model: str
+    thinking_level: str
+    active_tools: tuple[str, ...]
+    phase: Phase
+    turn_index: int
+    message_count: int
+    pending_tool_calls: frozenset[str]
+    pending_writes: int
+    queued_next_turn: int
+    direct_subscribers: int
+    stream_subscribers: int
+    agent: Pid
+    agent_alive: bool
+
+
+@frozen
+class RunResult:
+    """How a prompt ended, for whoever waited for it.
+
+    Attributes:
+        outcome: `completed`, `stopped`, `aborted`, `error` or `budget`; `error` also when the agent's stream broke.
+        text: The text of the last assistant message, empty when there is none.
+        error_message: What the model call or the loop said went wrong, None when nothing did.
+    """
+
+    outcome: str
+    text: str
+    error_message: str | None = None
+    reason: Any = None
+    tool_calls: tuple[ToolCall, ...] = ()

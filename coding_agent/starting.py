@@ -1,0 +1,45 @@
+"""What a session is started with, worked out from the settings: its file, its tools, its credentials."""
+
+from pathlib import Path
+
+from attrs import evolve
+
+from coding_agent.credentials import api_key_for
+from coding_agent.errors import NoSuchSession
+from coding_agent.model_choice import ModelChoice
+from coding_agent.session.options import SessionOptions
+from coding_agent.settings import Settings
+from coding_agent.storage.session_manager import new_session_file, newest_session
+from coding_agent.tools import default_tools
+
+
+def session_options(
+    settings: Settings, choice: ModelChoice, *, resume: bool = False, session: str | None = None
+) -> SessionOptions:
+    """The options of a new session, of the newest one of the folder (`resume`), or of the one in the file `session`.
+
+    Raises:
+        NoSuchSession: There is none to go on with. Nothing was made.
+    """
+    session_id, file = new_session_file(settings.cwd, settings.session_dir)
+    if session is not None:
+        file = Path(session).absolute()
+        if not file.exists():
+            raise NoSuchSession(f"there is no session file {file}")
+    elif resume:
+        newest = newest_session(settings.cwd, settings.session_dir)
+        if newest is None:
+            raise NoSuchSession(
+                f"there is no session for {settings.cwd} yet in {settings.session_dir}; leave out --continue"
+            )
+        file = newest
+    return SessionOptions(
+        cwd=settings.cwd,
+        model=choice.model,
+        override_model=choice.asked_for,
+        session_file=file,
+        session_id=session_id,
+        tools=tuple(default_tools(str(settings.cwd))),
+        thinking_level=settings.thinking_level,
+        get_api_key=api_key_for,
+    )

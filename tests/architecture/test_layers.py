@@ -1,0 +1,90 @@
+"""Who may import whom, and who makes tasks."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent")
+TASK_MAKERS = {"create_task", "ensure_future", "TaskGroup", "run_coroutine_threadsafe"}
+
+
+def sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.requirement("AI-1")
+def test_the_four_floors_are_imported_in_one_direction():
+    """coding_agent may use lemon_agent, lemon_agent lemon_ai, lemon_ai lemon_otp; never the other way round."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_only_the_process_module_makes_asyncio_tasks(path):
+    """Work that runs beside other work is a process somebody supervises; `lemon_otp/process.py` is the one exception."""
+    if relative(path) == "lemon_otp/process.py":
+        return
+    made = [
+        f"{relative(path)}:{node.lineno}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in TASK_MAKERS
+        and isinstance(node.func.value, ast.Name | ast.Attribute | ast.Call)
+    ]
+
+    assert made == []
+
+
+@pytest.mark.parametrize("path", sources(), ids=relative)
+def test_other_packages_are_imported_by_their_roots(path):
+    """A package is used through its table of contents (or its `testing`), so its inside can move."""
+    package = path.relative_to(ROOT).parts[0]
+    inside = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.module is None or node.level:
+            continue
+        top, _, rest = node.module.partition(".")
+        if top in PACKAGES and top != package and rest not in ("", "testing"):
+            inside.append(f"{relative(path)}:{node.lineno} {node.module}")
+
+    assert inside == []
+
+
+def test_no_module_of_the_packages_is_part_of_an_import_cycle():
+    """Package roots apart, no module can reach itself through what it imports at run time."""
+    import grimp
+
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=True)
+    roots = {module for module in graph.modules if (ROOT / module.replace(".", "/") / "__init__.py").exists()}
+    edges = {m: graph.find_modules_directly_imported_by(m) - roots for m in graph.modules - roots}
+
+    assert cycles(edges) == []
+
+
+def cycles(edges: dict[str, set[str]]) -> list[str]:
+    """Modules that reach themselves."""
+
+    def reaches_itself(start: str) -> bool:
+        seen: set[str] = set()
+        stack = list(edges[start])
+        while stack:
+            module = stack.pop()
+            if module == start:
+                return True
+            if module not in seen:
+                seen.add(module)
+                stack.extend(edges.get(module, ()))
+        return False
+
+    return sorted(module for module in edges if reaches_itself(module))
