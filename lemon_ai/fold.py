@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import evolve, frozen
 
-from lemon_ai.errors import ProviderError
+from lemon_ai.errors import ProviderError, StreamTruncated
 from lemon_ai.events import (
     StreamDone,
     StreamError,
@@ -62,7 +62,11 @@ class _Facts:
 
 
 _NO_FACTS = _Facts()
-_STARTS = {"text": TextStart, "thinking": ThinkingStart, "tool": ToolCallStart}
+_START_EVENTS: Mapping[Kind, type[TextStart] | type[ThinkingStart] | type[ToolCallStart]] = {
+    "text": TextStart,
+    "thinking": ThinkingStart,
+    "tool": ToolCallStart,
+}
 
 
 class _Block:
@@ -133,7 +137,7 @@ class _Block:
 
 
 class Fold:
-    """One answer while it arrives."""
+    """One answer while it arrives. Made by a provider for each call, and handed to its decoder."""
 
     def __init__(self, model: Model, *, taken_ids: Iterable[str] = (), timestamp: int | None = None) -> None:
         """Start an answer of `model`.
@@ -155,6 +159,7 @@ class Fold:
         self._multiplier = 1.0
         self._usage: list[tuple[int, Usage]] = []
         self._response_id: str | None = None
+        self._lost: ProviderError | None = None
         self._timestamp = wall_ms() if timestamp is None else timestamp
 
     # What a decoder tells.
@@ -307,8 +312,8 @@ class Fold:
         }
         self._tokens.update({name: max(0, int(count)) for name, count in told.items() if count is not None})
         self._multiplier = self._multiplier if multiplier is None else multiplier
-        counted = dict(self._tokens)
-        counted.setdefault("total_tokens", sum(counted.values()))
+        counted: dict[str, Any] = dict(self._tokens)
+        counted.setdefault("total_tokens", sum(self._tokens.values()))
         usage = Usage(**counted)
         cost = calculate_cost(self.model, usage, multiplier=self._multiplier)
         self._usage.append((self._at, evolve(usage, cost=cost)))
@@ -335,6 +340,8 @@ class Fold:
         """The answer ends here, badly. A call whose end was not seen is kept for display and marked invalid."""
         if self.finished:
             return []
+        if isinstance(error, StreamTruncated) and self._lost is not None:
+            error = self._lost
         for block in self._blocks:
             if block.closed_at is None and block.kind == "tool":
                 self._close(block, None, cut=True)
@@ -344,6 +351,10 @@ class Fold:
             error = ProviderError(provider=self.model.provider, message=error)
         error.partial = message
         return [StreamError(reason, message, error if reason == "error" else None)]
+
+    def lost(self, error: ProviderError) -> None:
+        """The connection broke. The decoder says whether that cut the answer short; if so, `error` tells it."""
+        self._lost = error
 
     # What a decoder, or an event, may ask.
 
@@ -407,15 +418,14 @@ class Fold:
     def _open(self, kind: Kind, key: Hashable, facts: _Facts) -> list[StreamEvent]:
         if self.finished:
             return []
-        events = self.start()
+        events: list[StreamEvent] = self.start()
         before = self._by_key.get(key)
-        for block in self._blocks:
-            if block.closed_at is None and (block.kind != "tool" or block is before):
-                events.append(self._close(block, None))
+        in_the_way = [b for b in self._blocks if b.closed_at is None and (b.kind != "tool" or b is before)]
+        events.extend(self._close(block, None) for block in in_the_way)
         block = _Block(kind, len(self._blocks), self._moment(), facts)
         self._blocks.append(block)
         self._by_key[key] = block
-        events.append(_STARTS[kind](block.index, source=self, at=block.opened_at))
+        events.append(_START_EVENTS[kind](block.index, source=self, at=block.opened_at))
         return events
 
     def _close(self, block: _Block, whole: str | None, *, cut: bool = False) -> StreamEvent:

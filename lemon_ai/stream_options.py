@@ -31,13 +31,21 @@ class Tool:
     parameters: Mapping[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
 
 
+def _as_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(messages)
+
+
+def _as_tools(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    return tuple(tools)
+
+
 @frozen
 class Context:
     """What a model is shown. Messages are in the order they were said."""
 
     system_prompt: str | None = None
-    messages: tuple[Message, ...] = field(default=(), converter=tuple)
-    tools: tuple[Tool, ...] = field(default=(), converter=tuple)
+    messages: tuple[Message, ...] = field(default=(), converter=_as_messages)
+    tools: tuple[Tool, ...] = field(default=(), converter=_as_tools)
 
 
 def new_context(
@@ -110,10 +118,11 @@ class StreamOptions:
         """Options from options, a mapping, pairs or nothing. Names that are no option are dropped."""
         if value is None:
             return cls()
-        if isinstance(value, cls):
+        if isinstance(value, StreamOptions):
             return value
         known = {attribute.name for attribute in fields(cls)}
-        return cls(**{name: item for name, item in dict(value).items() if name in known})
+        given: dict[str, Any] = dict(value)
+        return cls(**{name: item for name, item in given.items() if name in known})
 
     def for_provider(self, provider: str) -> Mapping[str, Any]:
         """The settings for one provider, whichever way its name is spelled."""
