@@ -6,12 +6,13 @@ instance serves every process. It never registers itself: the application does, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from lemon_ai.events import StreamEvent
+from lemon_ai.messages import AssistantMessage, get_tool_calls
 from lemon_ai.models.model import Model
 from lemon_ai.stream_options import Context, StreamOptions
 
@@ -48,3 +49,10 @@ class Provider(Protocol):
                 conversation cannot be encoded. After the first event a failure is a `StreamError` instead.
         """
         ...
+
+
+def used_tool_ids(context: Context) -> Iterator[str]:
+    """The tool-call ids a conversation already holds, read when they are first asked for."""
+    for message in context.messages:
+        if isinstance(message, AssistantMessage):
+            yield from (call.id for call in get_tool_calls(message))
