@@ -1,0 +1,285 @@
+"""Process. A server: a state, and callbacks that serve one message after the other.
+
+The class is what a server is written with, the functions are how others talk to it. How the messages reach
+the callbacks stands in `server_process`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
+
+from lemon_otp.callbacks import TIMEOUT, Ignore, Init, NoReply, Reply, Stop
+from lemon_otp.caller import CALL, CAST, SYSTEM, Caller, ask
+from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
+from lemon_otp.errors import (
+    AlreadyRegistered,
+    AlreadyStarted,
+    CallFailed,
+    CallTimeout,
+    NameTaken,
+    NoRegistry,
+    NotAProcess,
+    OtpError,
+    StartFailed,
+    UnhandledMessage,
+)
+from lemon_otp.machine import Process
+from lemon_otp.pid import ALIVE, Address, Name, Pid, Via
+from lemon_otp.process import current_process, resolve
+from lemon_otp.scheduler import CURRENT, DEPTH_MAX
+from lemon_otp.server_process import ServerProcess, log_unexpected
+from lemon_otp.system import Terminate
+
+__all__ = [
+    "TIMEOUT", "CallResult", "Caller", "GenServer", "Ignore", "Init", "NoReply", "Reply", "Request", "Result", "Stop",
+    "call", "cast", "reply", "start_server", "stop",
+]  # fmt: skip
+
+Arg = TypeVar("Arg")
+CallT = TypeVar("CallT")
+CastT = TypeVar("CastT")
+State = TypeVar("State")
+R = TypeVar("R")
+
+
+class Request(Generic[R]):
+    """Base of the messages of `call`; `R` is what the answer is."""
+
+    __slots__ = ()
+
+
+InitResult: TypeAlias = State | Init[State] | Ignore | Stop[State]
+CallResult: TypeAlias = Reply[State] | NoReply[State] | Stop[State]
+Result: TypeAlias = NoReply[State] | Stop[State]
+
+
+class GenServer(Generic[Arg, CallT, CastT, State]):
+    """A process that holds a state and serves one message after the other.
+
+    Subclass it, say what it is started with, asked, told and holds, and write the callbacks that it needs;
+    each may be `async def` or plain `def`. The class line is the protocol.
+    """
+
+    trap_exit: ClassVar[bool] = False
+    """Whether exit signals become Exit messages from the beginning, and `terminate` runs on shutdown."""
+
+    # Server side: runs in the process.
+
+    def init(self, arg: Arg) -> Awaitable[InitResult[State]] | InitResult[State]:
+        """The first state. Whoever started the server waits until this returns."""
+        raise UnhandledMessage(type(self).__name__, "init", arg)
+
+    def handle_call(
+        self, message: CallT, caller: Caller, state: State
+    ) -> Awaitable[CallResult[State]] | CallResult[State]:
+        """Answer a request."""
+        raise UnhandledMessage(type(self).__name__, "handle_call", message)
+
+    def handle_cast(self, message: CastT, state: State) -> Awaitable[Result[State]] | Result[State]:
+        """Take in a message that needs no answer."""
+        raise UnhandledMessage(type(self).__name__, "handle_cast", message)
+
+    def handle_info(self, message: Any, state: State) -> Awaitable[Result[State]] | Result[State]:
+        """Take in anything else: plain messages, Down, Exit, `TIMEOUT`. Unless overridden it is logged."""
+        log_unexpected(CURRENT.get(None), message)
+        return NoReply(state)
+
+    def handle_continue(self, term: Any, state: State) -> Awaitable[Result[State]] | Result[State]:
+        """Go on with work that a callback put off by `continue_=term`, before any other message."""
+        raise UnhandledMessage(type(self).__name__, "handle_continue", term)
+
+    def terminate(self, reason: Any, state: State) -> Awaitable[None] | None:
+        """Clean up: called when a callback stopped or raised, and, if exits are trapped, on shutdown."""
+        return None
+
+    # Client side: runs in the caller.
+
+    @classmethod
+    async def start(
+        cls, arg: Arg, *, name: Name | None = None, timeout_s: float | None = None, trap_exit: bool = False
+    ) -> Pid | None:
+        """Start the server, not linked, and wait until its `init` has returned.
+
+        Args:
+            arg: What `init` is given.
+            name: Registered before `init` runs.
+            timeout_s: Seconds allowed for `init`; None allows any time.
+            trap_exit: Trap exits from the beginning.
+
+        Returns:
+            The pid; None when `init` returned `Ignore`.
+
+        Raises:
+            AlreadyStarted: The name belongs to a running process. Nothing was started.
+            StartFailed: `init` stopped or raised, or took too long; the process is gone.
+
+        Cancelling leaves running a server that is still in `init`.
+        """
+        return await start_server(cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=False)
+
+    @classmethod
+    async def start_link(
+        cls, arg: Arg, *, name: Name | None = None, timeout_s: float | None = None, trap_exit: bool = False
+    ) -> Pid | None:
+        """`start`, with a link to the caller from before `init` on.
+
+        When `init` fails, the caller is also sent the exit signal, and ends with it unless it traps exits.
+        """
+        return await start_server(cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=True)
+
+    @classmethod
+    def child_spec(
+        cls,
+        arg: Any = None,
+        *,
+        id: Any = None,  # noqa: A002 - what a child specification calls it
+        name: Name | None = None,
+        restart: Restart = "permanent",
+        shutdown: Shutdown = 5.0,
+        significant: bool = False,
+    ) -> ChildSpec:
+        """How a supervisor starts this server; the id is the last part of its module's path unless given."""
+
+        async def start() -> Pid | None:
+            return await cls.start_link(arg, name=name)
+
+        return ChildSpec(
+            id=cls.__module__.rpartition(".")[2] if id is None else id,
+            start=start,
+            restart=restart,
+            shutdown=shutdown,
+            significant=significant,
+            module=cls.__module__,
+        )
+
+
+async def start_server(
+    server: GenServer[Arg, Any, Any, Any],
+    arg: Arg,
+    name: Name | None,
+    timeout_s: float | None,
+    *,
+    trap_exit: bool,
+    linked: bool,
+) -> Pid | None:
+    """Start a process that serves with `server`; see `GenServer.start`."""
+    me = current_process()
+    runtime = me.runtime
+    if name is not None and (holder := resolve(name)) is not None:
+        raise AlreadyStarted(holder)
+    process = ServerProcess(runtime, me, server, arg)
+    starter = process.starter
+    assert starter is not None
+    process.trap = trap_exit
+    if name is not None:
+        _take_name(process, name)
+    if linked:
+        process.linked_parent = me
+        me.link(process)
+    if runtime.depth < DEPTH_MAX:
+        runtime.run_inside(process)
+    else:
+        runtime.enqueue(process)
+    try:
+        answer = await starter.wait(me, process, timeout_s)
+    except CallTimeout:
+        me.unlink(process)
+        process.exit_signal(me, "kill")
+        raise StartFailed("timeout") from None
+    except CallFailed as failed:
+        raise StartFailed(failed.reason) from None
+    if isinstance(answer, StartFailed):
+        cause = answer.reason
+        raise answer from (cause if isinstance(cause, BaseException) else None)
+    return answer  # type: ignore[no-any-return]
+
+
+def _take_name(process: ServerProcess, name: Name) -> None:
+    try:
+        if isinstance(name, Via):
+            service = process.runtime.name_services.get(name.registry)
+            if service is None:
+                raise NoRegistry(name.registry)
+            service.register_name(name.key, name.value, process)
+            process.via = name
+        else:
+            process.register(name)
+    except OtpError as error:
+        process.die("normal")
+        if isinstance(error, AlreadyRegistered | NameTaken):
+            raise AlreadyStarted(resolve(name)) from error
+        raise
+
+
+@overload
+async def call(address: Address, message: Request[R], *, timeout_s: float | None = 5.0) -> R: ...
+@overload
+async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0) -> Any: ...
+async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0) -> Any:
+    """Ask a server and return its answer.
+
+    Args:
+        address: Pid or name of the server.
+        message: What `handle_call` is given.
+        timeout_s: Seconds to wait; None waits for ever.
+
+    Raises:
+        CallFailed: There is no such process ("noproc"), it is the caller ("calling_self"), or it ended before
+            it answered (its exit reason).
+        CallTimeout: No answer in time. The request may still be served.
+
+    Cancelling drops the answer.
+    """
+    me = CURRENT.get(None)
+    if me is None:
+        raise NotAProcess("only a process can call; enter `async with Runtime()` or use `run(main)`")
+    target = address if isinstance(address, Process) else resolve(address)
+    if target is None or target.exit_reason is not ALIVE:
+        raise CallFailed("noproc", address)
+    if target is me:
+        raise CallFailed("calling_self", address)
+    caller = Caller(me)
+    return await ask(me, target, (CALL, caller, message), caller, timeout_s)
+
+
+def cast(address: Address, message: Any) -> None:
+    """Tell a server something; does nothing when there is no such process."""
+    if isinstance(address, Process):
+        address.deliver((CAST, message))
+        return
+    try:
+        process = resolve(address)
+    except NoRegistry:
+        return
+    if process is not None:
+        process.deliver((CAST, message))
+
+
+def reply(caller: Caller, value: Any) -> None:
+    """Answer a request, from any process; does nothing when the caller no longer waits."""
+    caller.answer(value)
+
+
+async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | None = None) -> None:
+    """Ask a server to end, and return when it has ended with `reason`, its `terminate` done.
+
+    Raises:
+        CallFailed: There is no such process ("noproc"), or it ended with another reason.
+        CallTimeout: It has not ended in time; the request stands.
+    """
+    me = current_process()
+    target = resolve(address)
+    if target is None:
+        raise CallFailed("noproc", address)
+    if target is me:
+        raise CallFailed("calling_self", address)
+    ended = Caller(me)
+    target.deliver_urgent((SYSTEM, Caller(me), Terminate(reason)))
+    try:
+        await ended.wait(me, target, timeout_s)
+    except CallTimeout:
+        raise
+    except CallFailed as failed:
+        if failed.reason != reason or type(failed.reason) is not type(reason):
+            raise

@@ -1,0 +1,447 @@
+"""Edge. One process: its mailbox, its links and monitors, and how it ends.
+
+Signals are delivered at once, in the order in which they are sent. A process that does not trap exits and is
+not in the middle of its own turn is dead as soon as an exit signal reached it: its name is free, its links and
+monitors have been told. Its coroutine, where it has one, is cancelled afterwards so that `finally` blocks
+run; one that swallows the cancel is cancelled again, ever more rarely, and stands in the list of zombies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from threading import get_ident
+from typing import Any, Final
+
+from lemon_otp.clock import Timer
+from lemon_otp.crash_reports import report_crash, report_leftover_error, report_zombie
+from lemon_otp.errors import NameTaken, NotAProcess, ProcessExit, ReceiveTimeout
+from lemon_otp.exits import Down, Exit, is_normal, is_orderly
+from lemon_otp.mailbox import NOTHING, Mailbox, Match, insert_urgent, take
+from lemon_otp.pid import ALIVE, MonitorRef
+from lemon_otp.scheduler import CURRENT, Scheduler
+from lemon_otp.stepper import ENDED, FUTURE, MAIL, READY, Stepper, as_coroutine, give_way, wait_cell, wait_mail
+
+CANCEL_AGAIN_S: Final = 0.1
+"""Pause before a swallowed cancel is repeated; it doubles up to `CANCEL_PAUSE_S_MAX`."""
+CANCEL_PAUSE_S_MAX: Final = 5.0
+NO_CONTEXT: Final = Context()
+
+
+class Process(Stepper):
+    """A process that runs one function."""
+
+    serves_inside = False
+    """Whether a request may be served inside the turn of the process that asks."""
+
+    __slots__ = (
+        "cancel_pause_s",
+        "doom",
+        "entry",
+        "facts",
+        "handled",
+        "hooks",
+        "links",
+        "mailbox",
+        "monitoring",
+        "monitors",
+        "parent",
+        "repeated",
+        "trap",
+    )
+
+    def __init__(self, runtime: Scheduler, context: Context, entry: Any, parent: Process | None) -> None:
+        self.id = number = next(runtime.numbers)
+        self.label = None
+        self.name = None
+        self.exit_reason = ALIVE
+        self.runtime = runtime
+        self.context = context
+        self.coro = None
+        self.status = READY
+        self.on_stack = False
+        self._must_cancel = False
+        self._thrown = None
+        self._fut_waiter = None
+        self._cancel_requests = 0
+        self._done_callbacks = None
+        self.entry = entry
+        self.parent = parent
+        self.mailbox: Mailbox | None = None
+        self.trap = False
+        self.doom: Any = ALIVE
+        self.links: dict[Process, None] | None = None
+        self.monitors: dict[Any, None] | None = None
+        self.monitoring: dict[MonitorRef, None] | None = None
+        self.hooks: list[Callable[[Process, Any], None]] | None = None
+        self.facts: dict[str, Any] | None = None
+        self.repeated: dict[int, int] | None = None
+        self.handled = 0
+        runtime.processes[number] = self
+
+    # Messages.
+
+    def deliver(self, message: Any) -> None:
+        """Put `message` at the end of the mailbox and wake the process; dropped when it is dead."""
+        runtime = self.runtime
+        if get_ident() != runtime.thread_id:
+            runtime.post(self.deliver, message)
+            return
+        if self.exit_reason is not ALIVE:
+            return
+        if self.mailbox is None:
+            self.mailbox = deque((message,))
+        else:
+            self.mailbox.append(message)
+        if self.status == MAIL:
+            self.status = READY
+            runtime.queue.append(self)
+            if not runtime.scheduled:
+                runtime.scheduled = True
+                runtime.loop.call_soon(runtime.drain, context=runtime.context)
+
+    def deliver_urgent(self, message: Any) -> None:
+        """Deliver a system message: ahead of the timer messages that wait at the end of the mailbox."""
+        box = self.mailbox
+        repeated = self.repeated
+        if box and repeated and self.exit_reason is ALIVE:
+            insert_urgent(box, message, lambda waiting: id(waiting) in repeated)
+            self.wake()
+        else:
+            self.deliver(message)
+
+    def wake(self) -> None:
+        """Give a process that waits for a message a turn."""
+        if self.status == MAIL:
+            self.status = READY
+            self.runtime.enqueue(self)
+
+    async def wait_message(self, match: Match | None, timeout_s: float | None) -> Any:
+        """See `receive`."""
+        self._require_main_line()
+        runtime = self.runtime
+        if runtime.fuel <= 0:
+            await give_way()
+        if match is None and timeout_s is None:
+            while not self.mailbox:
+                await wait_mail()
+            return self.mailbox.popleft()
+        timer: Timer | None = None
+        seen = 0
+        try:
+            while True:
+                box = self.mailbox
+                if box:
+                    found = take(box, match, seen)
+                    if found is not NOTHING:
+                        return found
+                    seen = len(box)
+                if timeout_s is not None:
+                    if timer is None and timeout_s > 0:
+                        timer = runtime.timers.add(timeout_s, self.wake)
+                    elif timer is None or timer.callback is None:
+                        raise ReceiveTimeout(f"no matching message within {timeout_s} s")
+                await wait_mail()
+        finally:
+            if timer is not None:
+                runtime.timers.cancel(timer)
+
+    async def wait_cell(self, cell: Any) -> None:
+        """Wait until `cell.settled`; whoever settles it wakes its `waiter`."""
+        if self.is_main_line():
+            cell.waiter = self
+            while not cell.settled or self.exit_reason is not ALIVE:
+                await wait_cell()
+        else:
+            await wait_in_task(self, cell)
+
+    def is_main_line(self) -> bool:
+        """Whether the calling code is the process itself, not a helper task that it started."""
+        return self.on_stack and asyncio.current_task() is self  # type: ignore[comparison-overlap]
+
+    def _require_main_line(self) -> None:
+        if not self.is_main_line():
+            raise NotAProcess(f"only the main line of {self!r} may receive, not a task that it started")
+
+    # One turn after the other.
+
+    def begin(self) -> Coroutine[Any, Any, Any]:
+        CURRENT.set(self)
+        function, args = self.entry
+        self.entry = function
+        result = function(*args)
+        driven = as_coroutine(result)
+        if driven is None:
+            raise StopIteration(result)
+        return driven
+
+    def returned(self, value: Any) -> None:
+        if self.exit_reason is ALIVE:
+            self.die("normal" if self.doom is ALIVE else self.doom)
+        self.finished()
+
+    def raised(self, error: BaseException) -> None:
+        if self.exit_reason is not ALIVE:
+            if not isinstance(error, asyncio.CancelledError | ProcessExit):
+                report_leftover_error(self, error)
+            self.finished()
+            return
+        if error.__traceback__ is not None:
+            error.__traceback__ = error.__traceback__.tb_next  # without our own frame, which holds this process
+        reason = reason_of(error)
+        if self.doom is not ALIVE:
+            reason = self.doom
+        elif not is_orderly(reason):
+            self.report(reason)
+        self.die(reason)
+        self.finished()
+
+    def report(self, reason: Any) -> None:
+        """Tell that the process ends badly, from the inside."""
+        report_crash(self, reason)
+
+    def suspended(self, waits_for: Any) -> None:
+        if waits_for is MAIL and self.exit_reason is ALIVE and self.doom is ALIVE and not self._must_cancel:
+            self.status = MAIL
+            if not self.mailbox:
+                self.mailbox = None
+            return
+        super().suspended(waits_for)
+        if self.doom is not ALIVE and self.exit_reason is ALIVE:
+            self.die(self.doom)
+        elif self.exit_reason is not ALIVE:
+            self._linger()
+
+    def finished(self) -> None:
+        super().finished()
+        self.runtime.zombies.pop(self, None)
+        self.context = NO_CONTEXT  # it refers to this process, and would keep it until the collector comes
+
+    # The end.
+
+    def die(self, reason: Any) -> None:
+        """End the process now, for everybody else; its coroutine is left to be cancelled."""
+        runtime = self.runtime
+        self.exit_reason = reason
+        self.cancel_pause_s = 0.0
+        del runtime.processes[self.id]
+        self.mailbox = None
+        if self.name is not None:
+            runtime.names.pop(self.name, None)
+        if self.hooks is not None:
+            self._run_hooks(reason)
+        if self.monitoring is not None:
+            for ref in self.monitoring:
+                ref.active = False
+                if ref.target.monitors is not None:
+                    ref.target.monitors.pop(ref, None)
+            self.monitoring = None
+        if self.links or self.monitors:
+            runtime.deaths.append(self)
+            if not runtime.announcing:
+                announce_deaths(runtime)
+        self.parent = None
+        self.facts = None
+        if not self.on_stack:
+            if self.coro is None:
+                self.finished()
+            elif self.status != ENDED:
+                self._linger()
+
+    def _run_hooks(self, reason: Any) -> None:
+        hooks, self.hooks = self.hooks, None
+        for hook in hooks or ():
+            try:
+                hook(self, reason)
+            except Exception as error:
+                report_leftover_error(self, error)
+
+    def _linger(self) -> None:
+        """Cancel what is left of the coroutine, now and, when it goes on all the same, again."""
+        if self not in self.runtime.zombies:
+            self.runtime.zombies[self] = None
+            waits_for_future = self.status == FUTURE
+            self.interrupt()
+            if not waits_for_future:
+                return
+        if self.cancel_pause_s == 0.0:
+            self.cancel_pause_s = CANCEL_AGAIN_S
+            self.runtime.loop.call_later(CANCEL_AGAIN_S, self._cancel_again, 1)
+
+    def _cancel_again(self, attempts: int) -> None:
+        if self.status == ENDED or self.runtime.closed:
+            return
+        report_zombie(self, attempts)
+        self.interrupt()
+        self.cancel_pause_s = pause_s = min(2 * self.cancel_pause_s, CANCEL_PAUSE_S_MAX)
+        self.runtime.loop.call_later(pause_s, self._cancel_again, attempts + 1)
+
+    def abandon(self) -> None:
+        """Close what is left of the coroutine, when the runtime ends."""
+        coro, self.coro = self.coro, None
+        if coro is not None and not self.on_stack:
+            try:
+                coro.close()
+            except BaseException as error:
+                report_leftover_error(self, error)
+        self.finished()
+
+    # Signals.
+
+    def exit_signal(self, sender: Process, reason: Any) -> None:
+        """The signal of `exit_signal(pid, reason)`."""
+        if self.exit_reason is not ALIVE:
+            return
+        if reason == "kill" and type(reason) is str:
+            self._end("killed", at_once=sender is self)
+        elif self.trap:
+            self.deliver_urgent(Exit(sender, reason))
+        elif sender is self or not is_normal(reason):
+            self._end(reason, at_once=sender is self)
+
+    def link_broken(self, other: Process, reason: Any) -> None:
+        """A linked process has ended."""
+        if self.exit_reason is not ALIVE:
+            return
+        if self.trap:
+            self.deliver_urgent(Exit(other, reason))
+        elif not is_normal(reason):
+            self._end(reason)
+
+    def _end(self, reason: Any, *, at_once: bool = False) -> None:
+        if self.runtime.running is self and not at_once:
+            # Its own code is running right now: it ends when that waits, as a signal takes a moment to arrive.
+            if self.doom is ALIVE:
+                self.doom = reason
+        else:
+            self.die(reason)
+
+    def monitor_fired(self, ref: MonitorRef, reason: Any) -> None:
+        """A monitored process has ended."""
+        if self.monitoring is not None:
+            self.monitoring.pop(ref, None)
+        self.deliver(Down(ref, ref.shown, reason))
+
+    # Relations.
+
+    def link(self, other: Process) -> None:
+        """Link two live processes."""
+        if self.links is None:
+            self.links = {}
+        if other.links is None:
+            other.links = {}
+        self.links[other] = None
+        other.links[self] = None
+
+    def unlink(self, other: Process) -> None:
+        """Take the link away, if there is one."""
+        if self.links is not None and self.links.pop(other, 0) is None and other.links is not None:
+            other.links.pop(self, None)
+
+    def monitor(self, target: Process | None, shown: Any) -> MonitorRef:
+        """Watch `target`; a dead one is reported at once."""
+        ref = MonitorRef(self, target, shown)
+        if target is None or target.exit_reason is not ALIVE:
+            ref.active = False
+            self.deliver(Down(ref, shown, "noproc"))
+            return ref
+        if self.monitoring is None:
+            self.monitoring = {}
+        if target.monitors is None:
+            target.monitors = {}
+        self.monitoring[ref] = None
+        target.monitors[ref] = None
+        return ref
+
+    def demonitor(self, ref: MonitorRef) -> bool:
+        """Stop watching; whether the monitor was still active."""
+        if not ref.active:
+            return False
+        ref.active = False
+        ref.target.monitors.pop(ref, None)
+        if self.monitoring is not None:
+            self.monitoring.pop(ref, None)
+        return True
+
+    def register(self, name: str) -> None:
+        """Give this live process a local name."""
+        if self.name is not None:
+            raise NameTaken(name, f"cannot be given to {self!r}, which has a name")
+        if name in self.runtime.names:
+            raise NameTaken(name)
+        self.name = name
+        self.runtime.names[name] = self
+
+    def at_exit(self, hook: Callable[[Process, Any], None]) -> None:
+        """Call `hook(process, reason)` when the process ends, before links and monitors are told."""
+        if self.hooks is None:
+            self.hooks = []
+        self.hooks.append(hook)
+
+    # For people.
+
+    def initial_call(self) -> str:
+        """The function that the process runs."""
+        entry = self.entry[0] if type(self.entry) is tuple else self.entry
+        return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
+
+    def ancestors(self) -> list[Process]:
+        """Who started it, and who started that, as far as they live."""
+        found: list[Process] = []
+        parent = self.parent
+        while parent is not None:
+            found.append(parent)
+            parent = parent.parent
+        return found
+
+
+def reason_of(error: BaseException) -> Any:
+    """The exit reason of a process that lets `error` escape."""
+    if isinstance(error, ProcessExit):
+        return error.reason
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return error
+
+
+def announce_deaths(runtime: Scheduler) -> None:
+    """Tell the links and monitors of those that died, and of those that die of it, one after the other."""
+    runtime.announcing = True
+    deaths = runtime.deaths
+    try:
+        while deaths:
+            dead = deaths.popleft()
+            reason = dead.exit_reason
+            links, dead.links = dead.links, None
+            monitors, dead.monitors = dead.monitors, None
+            for ref in monitors or ():
+                ref.target_down(reason)
+            for other in links or ():
+                if other.links is not None:
+                    other.links.pop(dead, None)
+                other.link_broken(dead, reason)
+    finally:
+        runtime.announcing = False
+
+
+async def wait_in_task(process: Process, cell: Any) -> None:
+    """Wait until `cell.settled` in a task that is not `process` itself."""
+    while not cell.settled or process.exit_reason is not ALIVE:
+        waiter = process.runtime.loop.create_future()
+        cell.waiter = Wakeup(waiter)
+        await waiter
+
+
+class Wakeup:
+    """Resumes a task that waits on a future, as `Process.resume` does for a process."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[None]) -> None:
+        self.future = future
+
+    def resume(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)

@@ -1,0 +1,414 @@
+"""Edge. What a process can do: spawn, send, receive, link, monitor, exit signals, names, timers.
+
+Every function here acts for the calling process. Code that a process runs is one, and so is the task that
+entered `async with Runtime()`; helper tasks of a process may send and call in its name, but not receive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from lemon_otp.clock import Timer
+from lemon_otp.errors import BadArgument, NoProcess, NoRegistry, NotAProcess, ProcessExit
+from lemon_otp.exits import Down, Exit
+from lemon_otp.machine import Process
+from lemon_otp.mailbox import Match, discard
+from lemon_otp.outside import run_in_os_process, run_in_thread
+from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
+from lemon_otp.scheduler import CURRENT, Scheduler
+
+__all__ = [
+    "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
+    "alive", "annotate", "at_exit", "cancel_timer", "current_process", "current_runtime", "demonitor",
+    "exit_process", "exit_signal", "link", "monitor", "receive", "register", "resolve", "self_pid", "send",
+    "send_after", "send_interval", "sleep_s", "spawn", "spawn_link", "spawn_monitor", "trap_exit", "unlink",
+    "unregister", "whereis", "zombies",
+]  # fmt: skip
+
+Place: TypeAlias = Literal["loop", "thread", "process"]
+
+
+def current_process() -> Process:
+    """The calling process. Raises NotAProcess."""
+    process = CURRENT.get(None)
+    if process is None:
+        raise NotAProcess("this code runs in no process; enter `async with Runtime()` or use `run(main)`")
+    return process
+
+
+def current_runtime() -> Scheduler:
+    """The runtime of the calling process. Raises NotAProcess."""
+    return current_process().runtime
+
+
+def self_pid() -> Pid:
+    """The pid of the calling process. Raises NotAProcess."""
+    return current_process()
+
+
+def alive(pid: Pid) -> bool:
+    """Whether `pid` has not ended."""
+    return pid.exit_reason is ALIVE
+
+
+# Starting.
+
+
+def spawn(
+    fn: Callable[..., Any],
+    *args: Any,
+    name: str | None = None,
+    link: bool = False,
+    monitor: bool = False,
+    trap_exit: bool = False,
+    on: Place = "loop",
+    label: str | None = None,
+) -> Pid:
+    """Start a process that runs `fn(*args)`; it exists when this returns and has its first turn later.
+
+    Args:
+        fn: An `async def`, or a plain function. It ends the process with "normal" when it returns.
+        args: What it is called with.
+        name: Register the process under this name before its first turn.
+        link: Link it to the caller.
+        monitor: Let the caller monitor it; see `spawn_monitor` for the reference.
+        trap_exit: Begin with exit signals turned into messages.
+        on: "thread" runs a plain function on a thread of its own, "process" in a child process of the
+            operating system, which a kill really ends.
+        label: What it is called in logs; the function's name by default.
+
+    Raises:
+        NameTaken: Another process has the name. Nothing was started.
+        NotAProcess: The caller is no process.
+    """
+    process = _spawn(fn, args, name, trap_exit, on, label)
+    if link:
+        current_process().link(process)
+    if monitor:
+        current_process().monitor(process, process)
+    return process
+
+
+def spawn_link(
+    fn: Callable[..., Any],
+    *args: Any,
+    name: str | None = None,
+    trap_exit: bool = False,
+    on: Place = "loop",
+    label: str | None = None,
+) -> Pid:
+    """`spawn` with a link to the caller from the beginning."""
+    process = _spawn(fn, args, name, trap_exit, on, label)
+    current_process().link(process)
+    return process
+
+
+def spawn_monitor(
+    fn: Callable[..., Any],
+    *args: Any,
+    name: str | None = None,
+    trap_exit: bool = False,
+    on: Place = "loop",
+    label: str | None = None,
+) -> tuple[Pid, MonitorRef]:
+    """`spawn` with a monitor of the caller from the beginning."""
+    process = _spawn(fn, args, name, trap_exit, on, label)
+    return process, current_process().monitor(process, process)
+
+
+def _spawn(
+    fn: Callable[..., Any], args: tuple[Any, ...], name: str | None, trap: bool, on: Place, label: str | None
+) -> Process:
+    parent = CURRENT.get(None)
+    if parent is None:
+        raise NotAProcess("only a process can spawn; enter `async with Runtime()` or use `run(main)`")
+    runtime = parent.runtime
+    entry = (fn, args) if on == "loop" else _outside_entry(on, fn, args)
+    process = Process(runtime, copy_context(), entry, parent)
+    if name is not None:
+        try:
+            process.register(name)
+        except BaseException:
+            runtime.processes.pop(process.id)
+            raise
+    if trap:
+        process.trap = True
+    if label is not None:
+        process.label = label
+    runtime.enqueue(process)
+    return process
+
+
+def _outside_entry(on: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    if on == "thread":
+        return run_in_thread, (fn, args)
+    if on == "process":
+        return run_in_os_process, (fn, args)
+    raise BadArgument(f'on={on!r}; expected "loop", "thread" or "process"')
+
+
+# Messages.
+
+
+def resolve(address: Address) -> Process | None:
+    """The live process that an address names, if there is one.
+
+    Raises:
+        NoRegistry: The registry of a Via is not running.
+    """
+    if isinstance(address, Process):
+        return address if address.exit_reason is ALIVE else None
+    if isinstance(address, str):
+        return current_runtime().names.get(address)
+    if isinstance(address, Via):
+        service = current_runtime().name_services.get(address.registry)
+        if service is None:
+            raise NoRegistry(address.registry)
+        return service.whereis(address.key)  # type: ignore[return-value]
+    raise BadArgument(f"{address!r} is no address; expected a Pid, a registered name or a Via")
+
+
+def send(address: Address, message: Any) -> None:
+    """Put `message` into the mailbox of a process. A dead pid swallows it.
+
+    Raises:
+        NoProcess: Nobody has this name.
+    """
+    if isinstance(address, Process):
+        address.deliver(message)
+        return
+    process = resolve(address)
+    if process is None:
+        raise NoProcess(address)
+    process.deliver(message)
+
+
+async def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Any:
+    """Take the oldest message, or the oldest that `match` accepts, waiting for it if need be.
+
+    Args:
+        match: Tells whether a message is wanted; the others stay in the mailbox in their order.
+        timeout_s: Seconds to wait; 0 only looks; None waits for ever.
+
+    Raises:
+        ReceiveTimeout: No such message came in time.
+        NotAProcess: The caller is not the main line of a process.
+
+    Cancelling leaves the mailbox as it was.
+    """
+    process = CURRENT.get(None)
+    if process is None:
+        raise NotAProcess("only a process can receive; enter `async with Runtime()` or use `run(main)`")
+    if match is None and process.on_stack:
+        box = process.mailbox
+        if box:
+            runtime = process.runtime
+            runtime.fuel -= 1
+            if runtime.fuel > 0:
+                return box.popleft()
+    return await process.wait_message(match, timeout_s)
+
+
+# Relations and signals.
+
+
+def _process(pid: Pid) -> Process:
+    if isinstance(pid, Process):
+        return pid
+    raise BadArgument(f"{pid!r} is no pid")
+
+
+def link(pid: Pid) -> None:
+    """Tie the caller and `pid` together: when one ends badly, so does the other.
+
+    A dead `pid` sends the caller the exit signal "noproc".
+    """
+    me, other = current_process(), _process(pid)
+    if other is me:
+        return
+    if other.exit_reason is ALIVE:
+        me.link(other)
+    else:
+        me.link_broken(other, "noproc")
+
+
+def unlink(pid: Pid) -> None:
+    """Take the link away; an Exit message that has come already stays in the mailbox."""
+    current_process().unlink(_process(pid))
+
+
+def monitor(address: Address) -> MonitorRef:
+    """Ask for one Down message when the process ends; at once, with "noproc", when there is none."""
+    me = current_process()
+    return me.monitor(resolve(address), address)
+
+
+def demonitor(ref: MonitorRef, *, flush: bool = False) -> bool:
+    """End a monitor; whether it was active. No Down of it comes any more; `flush` drops one that has come."""
+    was_active = ref.owner.demonitor(ref) if ref.owner is current_process() else False
+    if flush and not was_active:
+        box = current_process().mailbox
+        if box:
+            discard(box, lambda message: type(message) is Down and message.ref is ref)
+    return was_active
+
+
+def exit_process(reason: Any) -> NoReturn:
+    """End the calling process with `reason`; `finally` blocks run."""
+    raise ProcessExit(reason)
+
+
+def exit_signal(pid: Pid, reason: Any) -> None:
+    """Send an exit signal.
+
+    "kill" ends any process, with the reason "killed". "normal" does nothing, except to the caller itself.
+    Any other reason ends a process that does not trap exits; one that does finds an Exit in its mailbox.
+    """
+    me, target = current_process(), _process(pid)
+    target.exit_signal(me, reason)
+    if target is me and me.exit_reason is not ALIVE:
+        raise ProcessExit(me.exit_reason)
+
+
+def trap_exit(flag: bool) -> bool:
+    """Turn exit signals into Exit messages, or stop doing so; the setting before."""
+    me = current_process()
+    before, me.trap = me.trap, flag
+    return before
+
+
+def at_exit(pid: Pid, hook: Callable[[Pid, Any], None]) -> None:
+    """Call `hook(pid, reason)` when a live process ends: its name is free, links and monitors do not know yet."""
+    _process(pid).at_exit(hook)
+
+
+# Names.
+
+
+def register(name: str, pid: Pid) -> None:
+    """Give a live process a local name, until it ends.
+
+    Raises:
+        NameTaken: Another process has the name, or `pid` has one.
+        NoProcess: `pid` is dead.
+    """
+    process = _process(pid)
+    if process.exit_reason is not ALIVE:
+        raise NoProcess(pid)
+    process.register(name)
+
+
+def unregister(name: str) -> None:
+    """Take a local name away. Raises NoProcess."""
+    process = current_runtime().names.pop(name, None)
+    if process is None:
+        raise NoProcess(name)
+    process.name = None
+
+
+def whereis(name: Name) -> Pid | None:
+    """The live process of this name, if there is one."""
+    return resolve(name)
+
+
+# Timers.
+
+
+class TimerRef:
+    """A message that is to be sent later, once or again and again."""
+
+    __slots__ = ("address", "every_s", "message", "runtime", "target", "timer")
+
+    def __init__(self, runtime: Scheduler, address: Address, message: Any, every_s: float | None) -> None:
+        self.runtime = runtime
+        self.address = address
+        self.message = message
+        self.every_s = every_s
+        self.target: Process | None = None
+        self.timer: Timer | None = None
+
+    def fire(self) -> None:
+        """Send the message, if the receiver is there."""
+        address = self.address
+        process = self.runtime.names.get(address) if isinstance(address, str) else self._find(address)
+        if process is None or process.exit_reason is not ALIVE:
+            if isinstance(address, Pid):
+                self.timer = None
+                return
+        else:
+            process.deliver(self.message)
+        if self.every_s is not None and self.timer is not None:
+            self.timer = self.runtime.timers.add_at(self.timer.when_s + self.every_s, self.fire)
+
+    def _find(self, address: Pid | Via) -> Process | None:
+        if isinstance(address, Process):
+            return address
+        service = self.runtime.name_services.get(address.registry) if isinstance(address, Via) else None
+        return None if service is None else service.whereis(address.key)  # type: ignore[union-attr, return-value]
+
+
+def send_after(address: Address, message: Any, delay_s: float) -> TimerRef:
+    """Send `message` after `delay_s` seconds, to whoever then has the address."""
+    runtime = current_runtime()
+    ref = TimerRef(runtime, address, message, None)
+    ref.timer = runtime.timers.add(delay_s, ref.fire)
+    return ref
+
+
+def send_interval(address: Address, message: Any, every_s: float) -> TimerRef:
+    """Send `message` every `every_s` seconds until it is cancelled or the pid ends.
+
+    System messages overtake those that wait at the end of the receiver's mailbox.
+    """
+    if every_s <= 0:
+        raise BadArgument(f"every_s={every_s!r}; expected a positive number of seconds")
+    runtime = current_runtime()
+    ref = TimerRef(runtime, address, message, every_s)
+    ref.timer = runtime.timers.add(every_s, ref.fire)
+    return ref
+
+
+def cancel_timer(ref: TimerRef) -> bool:
+    """Whether the timer was still to fire; it does not any more."""
+    timer, ref.timer = ref.timer, None
+    return timer is not None and ref.runtime.timers.cancel(timer)
+
+
+async def sleep_s(seconds: float) -> None:
+    """Wait `seconds` on the runtime's clock. Messages stay in the mailbox."""
+    process = current_process()
+    await process.wait_cell(_Alarm(process.runtime, seconds))
+
+
+class _Alarm:
+    """A cell that time settles."""
+
+    __slots__ = ("settled", "waiter")
+
+    def __init__(self, runtime: Scheduler, seconds: float) -> None:
+        self.settled = False
+        self.waiter: Any = None
+        runtime.timers.add(max(0.0, seconds), self.ring)
+
+    def ring(self) -> None:
+        self.settled = True
+        if self.waiter is not None:
+            self.waiter.resume()
+
+
+# For people.
+
+
+def annotate(**facts: Any) -> None:
+    """Note small facts about the calling process, for introspection; None takes one away."""
+    process = current_process()
+    known = process.facts or {}
+    known.update(facts)
+    process.facts = {key: value for key, value in known.items() if value is not None}
+
+
+def zombies() -> list[Pid]:
+    """Dead processes whose coroutine has not ended although it was cancelled."""
+    return list(current_runtime().zombies)

@@ -1,0 +1,132 @@
+"""Edge. Events that happened, for whoever measures: attach, execute, span.
+
+Handlers belong to a runtime and are called at once, in the process that executes the event, in the order in
+which they were attached. One that raises is detached and reported; the event goes on to the others.
+Without a handler an event costs a lookup, and outside a runtime nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from lemon_otp.clock import monotonic_s, wall_ms
+from lemon_otp.errors import AlreadyRegistered, NoRuntime
+from lemon_otp.scheduler import CURRENT, Scheduler
+
+EventName: TypeAlias = tuple[str, ...]
+Measurements: TypeAlias = Mapping[str, Any]
+Metadata: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[EventName, Measurements, Metadata, Any], None]
+
+HANDLER_FAILED: Final[EventName] = ("lemon_otp", "telemetry", "handler_failed")
+
+_log: Final = logging.getLogger("lemon_otp")
+
+
+@frozen
+class Attachment:
+    """One handler and the event it is called for."""
+
+    id: str
+    event: EventName
+    handler: Handler
+    config: Any
+
+
+def attach(handler_id: str, event: EventName, handler: Handler, config: Any = None) -> None:
+    """Call `handler(event, measurements, metadata, config)` for every `event` from now on.
+
+    Raises:
+        AlreadyRegistered: A handler of this id is attached.
+        NoRuntime: There is no runtime here.
+    """
+    attach_many(handler_id, (event,), handler, config)
+
+
+def attach_many(handler_id: str, events: Iterable[EventName], handler: Handler, config: Any = None) -> None:
+    """Attach one handler to several events under one id; see `attach`."""
+    runtime = _runtime()
+    if any(entry.id == handler_id for entries in runtime.handlers.values() for entry in entries):
+        raise AlreadyRegistered(handler_id)
+    for event in events:
+        runtime.handlers[event] = (*runtime.handlers.get(event, ()), Attachment(handler_id, event, handler, config))
+
+
+def detach(handler_id: str) -> bool:
+    """Whether a handler of this id was attached; it is called no more."""
+    return _detach(_runtime(), handler_id)
+
+
+def list_handlers(prefix: EventName = ()) -> list[Attachment]:
+    """Every handler of the events that begin with `prefix`."""
+    return [
+        entry for event, entries in _runtime().handlers.items() if event[: len(prefix)] == prefix for entry in entries
+    ]
+
+
+def execute(event: EventName, measurements: Measurements, metadata: Metadata) -> None:
+    """Tell every handler of `event`, at once."""
+    process = CURRENT.get(None)
+    if process is not None:
+        execute_in(process.runtime, event, measurements, metadata)
+
+
+def execute_in(runtime: Scheduler, event: EventName, measurements: Measurements, metadata: Metadata) -> None:
+    """`execute` for callers that no process runs."""
+    for entry in runtime.handlers.get(event, ()):
+        try:
+            entry.handler(event, measurements, metadata, entry.config)
+        except Exception as error:
+            _detach(runtime, entry.id)
+            _report(runtime, entry, error)
+
+
+@contextmanager
+def span(event: EventName, metadata: Metadata) -> Iterator[dict[str, Any]]:
+    """Execute `event + ("start",)` before the block and `("stop",)` or `("exception",)` after it.
+
+    What the block puts into the dictionary it is given is added to the metadata of the last event.
+    """
+    began_s = monotonic_s()
+    execute((*event, "start"), {"monotonic_s": began_s, "wall_ms": wall_ms()}, metadata)
+    more: dict[str, Any] = {}
+    try:
+        yield more
+    except BaseException as error:
+        failed = {**metadata, **more, "kind": type(error).__name__, "reason": error}
+        execute((*event, "exception"), {"duration_s": monotonic_s() - began_s}, failed)
+        raise
+    execute((*event, "stop"), {"duration_s": monotonic_s() - began_s}, {**metadata, **more})
+
+
+def _detach(runtime: Scheduler, handler_id: str) -> bool:
+    found = False
+    for event, entries in list(runtime.handlers.items()):
+        kept = tuple(entry for entry in entries if entry.id != handler_id)
+        if len(kept) < len(entries):
+            found = True
+            if kept:
+                runtime.handlers[event] = kept
+            else:
+                del runtime.handlers[event]
+    return found
+
+
+def _report(runtime: Scheduler, entry: Attachment, error: Exception) -> None:
+    where = "".join(traceback.format_exception(error))
+    _log.error("telemetry handler %r raised and was detached from %r\n%s", entry.id, entry.event, where)
+    if entry.event != HANDLER_FAILED:
+        execute_in(runtime, HANDLER_FAILED, {"wall_ms": wall_ms()}, {"handler_id": entry.id, "reason": error})
+
+
+def _runtime() -> Scheduler:
+    process = CURRENT.get(None)
+    if process is None:
+        raise NoRuntime("telemetry handlers belong to a runtime; there is none here")
+    return process.runtime
