@@ -1,0 +1,286 @@
+"""Every exception coding_agent raises on purpose.
+
+CodingAgentError
+├── BadUsage                 a flag, a path or an argument of the command line cannot be used
+│   ├── NoSuchSession        there is no session to go on with
+│   └── UnknownTool          the session has no tool of that name
+├── SessionBusy              a run is going on; steer it, or wait
+├── SessionNotRunning        no process runs that session here
+├── HostUnreachable          no running host answered at its control socket
+├── UnsafeRuntimeDir         the folder of the control socket is open to others
+├── SessionError             something about one session file; `path` names it
+│   ├── SessionNotFound      there is no such file
+│   ├── NotASession          the file, or the folder, is not a session we can read
+│   ├── UnsupportedVersion   a session in a format newer than ours
+│   ├── SessionTooLarge      refused before reading, so that memory is not exhausted
+│   ├── SessionLocked        another writer has it open; `holder_pid` says which
+│   ├── SessionReadOnly      it can be read but not appended to
+│   ├── SessionClosed        its manager was closed
+│   ├── SessionWriteFailed   an entry did not reach the disk; it is kept and tried again with the next one
+│   │   └── SessionFileChanged   the file was replaced, cut short or removed under us
+│   ├── EntryNotFound        no entry has that id
+│   └── StaleCompaction      the branch moved away from what was summarised
+└── CompactionError          a conversation was not made shorter
+    ├── NothingToCompact     there is nothing older to summarise
+    ├── NoHeadroom           what cannot be summarised fills the window by itself
+    └── CompactionExhausted  two compactions in a row gave no room
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from attrs import define, field
+
+
+class CodingAgentError(Exception):
+    """Base of every error of this package."""
+
+
+class BadUsage(CodingAgentError):
+    """A flag, a path or an argument of the command line cannot be used; the text says what to give instead."""
+
+
+class NoSuchSession(BadUsage):
+    """There is no session to go on with; the text says where was looked."""
+
+
+@define(eq=False)
+class UnknownTool(BadUsage):
+    """The session has no tool of that name, or a name was given twice. Nothing was changed.
+
+    Attributes:
+        names: What was asked for.
+        known: What there is.
+    """
+
+    names: Sequence[str]
+    known: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"no such tools, or named twice: {', '.join(self.names)}; there are: {', '.join(self.known) or 'none'}"
+
+
+@define(eq=False)
+class SessionBusy(CodingAgentError):
+    """The session is at work. Nothing was started or queued.
+
+    Attributes:
+        session_id: Which session.
+        phase: What it is busy with.
+    """
+
+    session_id: str
+    phase: str
+
+    def __str__(self) -> str:
+        return f"session {self.session_id} is busy ({self.phase}); steer it, queue a follow-up, or wait until it is idle"
+
+
+class SessionNotRunning(CodingAgentError):
+    """No process runs that session in this program."""
+
+
+class HostUnreachable(CodingAgentError):
+    """No running host answered at its control socket."""
+
+
+@define(eq=False)
+class UnsafeRuntimeDir(CodingAgentError):
+    """The folder of the control socket is open to others.
+
+    Attributes:
+        path: The folder.
+        reason: What is wrong with it.
+    """
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot hold the control socket: {self.reason}"
+
+
+@define(eq=False)
+class SessionError(CodingAgentError):
+    """Something about one session file.
+
+    Attributes:
+        path: The file.
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem()}"
+
+    def problem(self) -> str:
+        """What is wrong, without the path."""
+        return (type(self).__doc__ or "").splitlines()[0]
+
+
+class SessionNotFound(SessionError):
+    """There is no such session file."""
+
+
+@define(eq=False)
+class NotASession(SessionError):
+    """The path is not a session we can read. Nothing was changed.
+
+    Attributes:
+        reason: `empty_file`, `invalid_header`, `not_a_file` or `unreadable`.
+        detail: A sentence for people.
+    """
+
+    reason: Literal["empty_file", "invalid_header", "not_a_file", "unreadable"]
+    detail: str = ""
+
+    def problem(self) -> str:
+        return self.detail or self.reason.replace("_", " ")
+
+
+@define(eq=False)
+class UnsupportedVersion(SessionError):
+    """The session is written in a format newer than this program reads. Nothing was changed.
+
+    Attributes:
+        version: What the file says.
+    """
+
+    version: int
+
+    def problem(self) -> str:
+        return f"session format {self.version} is newer than the formats this program reads (1 to 3); update it first"
+
+
+@define(eq=False)
+class SessionTooLarge(SessionError):
+    """Refused before reading a line.
+
+    Attributes:
+        size: Bytes of the file.
+        limit: Bytes allowed.
+    """
+
+    size: int
+    limit: int
+
+    def problem(self) -> str:
+        return f"{self.size} bytes are more than the {self.limit} allowed; raise the limit or fork a part of it"
+
+
+@define(eq=False)
+class SessionLocked(SessionError):
+    """Another writer has the session open. Nothing was changed.
+
+    Attributes:
+        holder_pid: Process id of the other writer; None when it left no note.
+        holder_host: Name of the machine it runs on; None when it left no note.
+    """
+
+    holder_pid: int | None = None
+    holder_host: str | None = None
+
+    def problem(self) -> str:
+        who = "another process" if self.holder_pid is None else f"process {self.holder_pid}"
+        where = f" on {self.holder_host}" if self.holder_host else ""
+        return f"in use by {who}{where}; close it there, or fork the session"
+
+
+@define(eq=False)
+class SessionReadOnly(SessionError):
+    """The session can be read but not appended to.
+
+    Attributes:
+        detail: Why.
+    """
+
+    detail: str = "opened for reading only"
+
+    def problem(self) -> str:
+        return f"read-only: {self.detail}"
+
+
+class SessionClosed(SessionError):
+    """The manager of this session was closed."""
+
+
+@define(eq=False)
+class SessionWriteFailed(SessionError):
+    """An entry did not reach the disk.
+
+    The entry is part of the tree in memory. It is written, in order, before the next one; do not append it again.
+
+    Attributes:
+        entry_id: The entry whose append failed.
+        unsaved: How many entries wait in memory, this one included.
+        detail: What the system said.
+    """
+
+    entry_id: str | None = None
+    unsaved: int = 0
+    detail: str = ""
+
+    def problem(self) -> str:
+        return f"not saved: {self.detail} ({self.unsaved} waiting in memory)"
+
+
+@define(eq=False)
+class SessionFileChanged(SessionWriteFailed):
+    """The file was replaced, cut short or removed under us; nothing was written to it.
+
+    Attributes:
+        change: What happened to the file.
+    """
+
+    change: Literal["replaced", "truncated", "removed"] = "replaced"
+
+    def problem(self) -> str:
+        return f"the file was {self.change} by somebody else; {self.unsaved} entries wait in memory: save to a new file"
+
+
+@define(eq=False)
+class EntryNotFound(SessionError):
+    """No entry of the session has that id.
+
+    Attributes:
+        entry_id: What was asked for.
+    """
+
+    entry_id: str
+
+    def problem(self) -> str:
+        return f"no entry {self.entry_id}"
+
+
+class StaleCompaction(SessionError):
+    """The branch moved away from what was summarised; the summary was dropped."""
+
+
+class CompactionError(CodingAgentError):
+    """A conversation was not made shorter. Nothing was written."""
+
+
+class NothingToCompact(CompactionError):
+    """There is nothing older to summarise."""
+
+
+@define(eq=False)
+class NoHeadroom(CompactionError):
+    """What cannot be summarised fills the window by itself.
+
+    Attributes:
+        parts: Tokens of each part that stays, largest first.
+        usable: Tokens the model leaves for a request.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+    usable: int = field(default=0)
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{name} {tokens}" for name, tokens in self.parts)
+        return f"no compaction can help: {listed} tokens, and only {self.usable} fit; use a model with a larger window"
+
+
+class CompactionExhausted(CompactionError):
+    """Two compactions in a row gave no room; the text says what is left."""
