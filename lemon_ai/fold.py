@@ -175,7 +175,7 @@ class Fold:
         """More text; opens the block if it is not open."""
         block = self._by_key.get(key)
         if block is None or block.closed_at is not None or block.kind != "text":
-            if not delta:
+            if not delta or self.finished:
                 return []
             return [*self.text_start(key), *self.text(delta, key)]
         if not delta or self.finished:
@@ -193,7 +193,7 @@ class Fold:
         """More thinking; opens the block if it is not open. `signature` is used for the opening only."""
         block = self._by_key.get(key)
         if block is None or block.closed_at is not None or block.kind != "thinking":
-            if not delta:
+            if not delta or self.finished:
                 return []
             return [*self.thinking_start(key, signature=signature), *self.thinking(delta, key)]
         if not delta or self.finished:
@@ -222,6 +222,8 @@ class Fold:
     def tool_args(self, key: Hashable, fragment: str) -> list[StreamEvent]:
         """More of a call's arguments; opens the call if its id has not come yet."""
         block = self._by_key.get(key)
+        if self.finished:
+            return []
         if block is None or block.closed_at is not None or block.kind != "tool":
             return [*self.tool_start(key), *self.tool_args(key, fragment)]
         if not fragment or self.finished:

@@ -57,7 +57,7 @@ class OpenAICompletionsDecoder:
                     events.extend(self._choice(choice, event))
         elif "usage" not in event:
             self._unknown = event
-        usage = event.get("usage")
+        usage = event.get("usage") or (event.get("x_groq") or {}).get("usage")
         if isinstance(usage, Mapping):
             self._usage(usage)
         if self._is_error(event):
@@ -120,7 +120,7 @@ class OpenAICompletionsDecoder:
                 if isinstance(call, Mapping):
                     events += self._calls.take(call)
         legacy = delta.get("function_call")
-        if isinstance(legacy, Mapping):
+        if isinstance(legacy, Mapping) and (legacy.get("name") or legacy.get("arguments")):
             events += self._calls.take({"index": 0, "function": legacy})
         return events
 
