@@ -101,9 +101,7 @@ async def enable_model(secret: OAuthSecret, model_id: str, *, base_url: str | No
     """Accept a model's policy for the account; whether that was possible."""
     url = f"{base_url or base_url_of(secret)}/models/{model_id}/policy"
     try:
-        await post_json(
-            PROVIDER, url, {"state": "enabled"}, headers={"authorization": f"Bearer {secret.access_token}"}
-        )
+        await post_json(PROVIDER, url, {"state": "enabled"}, headers={"authorization": f"Bearer {secret.access_token}"})
     except ProviderError:
         return False
     return True

@@ -48,7 +48,7 @@ class AnthropicDecoder:
 
     def feed(self, event: Any) -> list[StreamEvent]:
         """What one event of the wire means; nothing for pings and what is not known here."""
-        if not isinstance(event, Mapping):
+        if not isinstance(event, Mapping) or self.fold.finished:
             return []
         match event.get("type"):
             case "content_block_delta":

@@ -1,7 +1,7 @@
 """Edge. What the providers of this folder share: where to ask, under which headers, and the asking itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -70,7 +70,7 @@ class HttpProvider(ABC):
             BadRequest: The conversation cannot be encoded for this service.
         """
 
-    async def stream(self, request: ProviderRequest) -> AsyncIterator[StreamEvent]:
+    async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamEvent, None]:
         """See `Provider.stream`. The connection is closed when the reader stops, whenever that is."""
         call, decoder = await self.prepare(request)
         async with aclosing(self.transport.stream(request, call, decoder)) as events:

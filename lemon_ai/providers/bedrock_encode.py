@@ -195,7 +195,10 @@ def _thinking(model: Model, options: StreamOptions) -> Json:
         return {}
     if model.adaptive_thinking:
         effort = model.effort(level)
-        fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low" if effort == "minimal" else effort}}
+        fields = {
+            "thinking": {"type": "adaptive"},
+            "output_config": {"effort": "low" if effort == "minimal" else effort},
+        }
         return {"fields": fields}
     if model.reasoning_efforts is not None:
         return {"fields": {"reasoning_effort": model.effort(level)}}

@@ -44,8 +44,8 @@ class FrameFramer:
         Raises:
             FramingError: The bytes are damaged, or something else altogether.
         """
-        from botocore.exceptions import EventStreamError
         from botocore.eventstream import ParserError
+        from botocore.exceptions import EventStreamError
 
         if not self._begun and chunk:
             self._begun = True

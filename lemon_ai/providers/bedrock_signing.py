@@ -51,7 +51,7 @@ async def aws_auth(request: ProviderRequest) -> AwsAuth:
         # botocore may read files or ask a metadata service, and cannot do so without blocking.
         keys = await asyncio.to_thread(_found_keys, settings.get("aws_profile"))
     if keys is None:
-        hint = "AWS_ACCESS_KEY_ID not found. Give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK."
+        hint = "AWS_ACCESS_KEY_ID not found. It goes with AWS_SECRET_ACCESS_KEY; AWS_BEARER_TOKEN_BEDROCK does alone."
         raise MissingCredential(provider=request.model.provider, variables=VARIABLES, hint=hint)
     return AwsAuth(sign=signer(keys, region_of(request)))
 

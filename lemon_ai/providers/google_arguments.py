@@ -6,6 +6,7 @@ its value, strings in pieces: `{"jsonPath": "$.items[0].name", "stringValue": "a
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]""")
@@ -75,7 +76,7 @@ class ArgumentsBuilder:
                 self._root.update(value)
                 return
             place: Any = self._root
-            for step, following in zip(steps[:-1], steps[1:], strict=True):
+            for step, following in pairwise(steps):
                 place = _child(place, step, [] if isinstance(following, int) else {})
             _assign(place, steps[-1], value)
         except (ValueError, TypeError, IndexError):

@@ -222,8 +222,8 @@ def _result_part(message: ToolResultMessage, model: Model) -> Json:
 
 def _signs_calls(model: Model) -> bool:
     """Whether the model checks the signatures of its calls; such models take thinking levels, not budgets."""
-    efforts = model.reasoning_efforts
-    return bool(efforts) and all(str(word).upper() in _LEVEL_WORDS for word in efforts.values())
+    efforts = model.reasoning_efforts or {}
+    return bool(efforts) and all(word.upper() in _LEVEL_WORDS for word in efforts.values())
 
 
 _nests_images = _signs_calls

@@ -121,7 +121,7 @@ def grant_of(provider: str, account: Mapping[str, Any]) -> dict[str, str]:
         said = "Vertex needs google-auth to sign for a service account: pip install 'lemon-agents[vertex]'."
         raise BadRequest(provider=provider, message=said) from error
     try:
-        key = crypt.RSASigner.from_service_account_info(account)
+        key = crypt.RSASigner.from_service_account_info(account)  # type: ignore[no-untyped-call]
         issuer = str(account["client_email"])
     except (ValueError, KeyError, TypeError) as error:
         raise BadRequest(provider=provider, message="The service account has no usable key.") from error
@@ -134,7 +134,8 @@ def grant_of(provider: str, account: Mapping[str, Any]) -> dict[str, str]:
         "iat": now_s,
         "exp": now_s + LIFETIME_S,
     }
-    return {"grant_type": JWT_BEARER, "assertion": jwt.encode(key, claims).decode()}
+    assertion = jwt.encode(key, claims)  # type: ignore[no-untyped-call]
+    return {"grant_type": JWT_BEARER, "assertion": assertion.decode()}
 
 
 def _account(request: ProviderRequest, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:

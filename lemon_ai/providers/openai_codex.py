@@ -7,7 +7,7 @@ output tokens must not.
 import base64
 import json
 import platform
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, ClassVar, Final
 
@@ -132,7 +132,7 @@ class CodexProvider(HttpProvider):
         """See `HttpProvider.prepare`."""
         return encode_call(request), ResponsesDecoder(fold_of(request))
 
-    async def stream(self, request: ProviderRequest) -> AsyncIterator[StreamEvent]:
+    async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamEvent, None]:
         """See `Provider.stream`; a plan's limit is told in its own words."""
         try:
             async with aclosing(super().stream(request)) as events:
