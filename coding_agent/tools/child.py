@@ -6,6 +6,7 @@
 import array
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,6 +33,7 @@ class Child:
         exited: The exit code once the program itself ended; negative is the signal that ended it.
         gone: Done once nothing of it runs, or once the helper that knew was lost and what could be found was killed.
         left: After `exited`: something it started is still running.
+        released: What it left behind was told to go on without us.
         stuck: How many processes could not be killed in time; 0 almost always.
     """
 
@@ -40,6 +42,7 @@ class Child:
         self.left = False
         self.stuck = 0
         self.lost = False
+        self.released = False
         self.mark = mark
         self.started: asyncio.Future[int] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
@@ -51,6 +54,7 @@ class Child:
         self._heard = b""
         self._readers: dict[int, OnOutput] = {}
         self._input = -1
+        self._minder = 0
         self._on_gone: Callable[[Child], None] | None = None
 
     def __repr__(self) -> str:
@@ -72,6 +76,15 @@ class Child:
             await asyncio.wait({self.gone, self.unkillable}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         return self.gone.done()
 
+    async def ended_for_certain(self, timeout_s: float) -> bool:
+        """As `ended`, and when the minder does not do it in time, because somebody stopped it, do it without."""
+        if not await self.ended(timeout_s) and not self.stuck:
+            if self._minder:
+                with suppress(OSError):
+                    os.kill(self._minder, signal.SIGKILL)
+            await self.ended(1.0)
+        return self.gone.done()
+
     async def write(self, data: bytes) -> None:
         """Feed standard input; returns when all was taken. A program that reads no more raises `BrokenPipeError`."""
         view = memoryview(data)
@@ -91,11 +104,19 @@ class Child:
 
     def release(self, log: int | None = None, room: int = 0) -> None:
         """Stop listening, but let what is left go on: its output is read away, the first `room` bytes into `log`."""
+        self.released = True
         for fd in list(self._readers):
             self._unread(fd)
-            self._order(f"D {room}", fd if log is None else (fd, log))
+            self._order(f"D {room}", (fd,) if log is None else (fd, log))
             os.close(fd)
         self.close_input()
+
+    def read_what_is_there(self, limit: int = 4 * 1024 * 1024) -> None:
+        """Take what was printed but not read yet, without waiting, up to about `limit` bytes."""
+        for fd in list(self._readers):
+            for _read in range(limit // READ_BYTES):
+                if not self._read(fd):
+                    break
 
     def close(self) -> None:
         """Give up every descriptor. What still runs is killed by its minder."""
@@ -121,22 +142,23 @@ class Child:
     def on_gone(self, heard: "Callable[[Child], None]") -> None:
         self._on_gone = heard
 
-    def _read(self, fd: int) -> None:
+    def _read(self, fd: int) -> bool:
         try:
             data = os.read(fd, READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:  # a terminal whose other end is closed
             data = b""
         if data:
             self._readers[fd](data)
-            return
+            return True
         self._unread(fd)
         if fd == self._input:
             self._input = -1
         os.close(fd)
         if not self._readers and not self.drained.done():
             self.drained.set_result(None)
+        return False
 
     def _unread(self, fd: int) -> None:
         if self._readers.pop(fd, None) is not None and not self._loop.is_closed():
@@ -158,14 +180,14 @@ class Child:
 
     def _take(self, word: str, first: str = "0", second: str = "0") -> None:
         if word == "S":
-            self.pid = int(first)
-            _set(self.started, self.pid)
+            self.pid, self._minder = int(first), int(second)
+            settle(self.started, self.pid)
         elif word == "X":
             self.left = second == "1"
-            _set(self.exited, int(first))
+            settle(self.exited, int(first))
         elif word == "U":
             self.stuck = int(first)
-            _set(self.unkillable, None)
+            settle(self.unkillable, None)
         elif word == "Z":
             self.left = False
             self._end()
@@ -179,9 +201,8 @@ class Child:
         """The minder ended without a word: somebody killed it. The keeper ends its children; we look for the rest."""
         self.lost = True
         kill_marked(self.mark)
-        if not self.started.done():
-            self.started.set_exception(ChildNotStarted(0, "the helper process was killed"))
-        _set(self.exited, -9)
+        settle(self.started, 0)
+        settle(self.exited, -9)
         self._end()
 
     def _end(self) -> None:
@@ -196,8 +217,8 @@ class Child:
             self._on_gone(self)
             self._on_gone = None
 
-    def _order(self, line: str, fds: int | tuple[int, ...] = ()) -> None:
-        rights = array.array("i", fds if isinstance(fds, tuple) else (fds,))
+    def _order(self, line: str, fds: tuple[int, ...] = ()) -> None:
+        rights = array.array("i", fds)
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
         with suppress(OSError):  # already gone, which is what an order to end wants
             self._sock.sendmsg([line.encode() + b"\n"], ancillary)
@@ -205,7 +226,7 @@ class Child:
     async def _writable(self) -> None:
         ready: asyncio.Future[None] = self._loop.create_future()
         fd = self._input
-        self._loop.add_writer(fd, _set, ready, None)
+        self._loop.add_writer(fd, settle, ready, None)
         try:
             await ready
         finally:
@@ -231,6 +252,7 @@ def kill_marked(mark: str) -> int:
     return found
 
 
-def _set(future: "asyncio.Future[T]", value: T) -> None:
+def settle(future: "asyncio.Future[T]", value: T) -> None:
+    """Give a future its result unless it has one."""
     if not future.done():
         future.set_result(value)

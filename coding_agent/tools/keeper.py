@@ -13,19 +13,20 @@ import array
 import asyncio
 import marshal
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import uuid
 import weakref
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from coding_agent.tools.child import MARK, READ_BYTES, Child, ChildNotStarted, OnOutput
 
@@ -51,6 +52,10 @@ class Program:
     stdin: Literal["null", "pipe"] = "null"
     tty: bool = False
     split_errors: bool = False
+
+    def in_directory(self, cwd: int) -> "Program":
+        """The same, to run in a directory that is open."""
+        return evolve(self, cwd=cwd)
 
 
 class Keeper:
@@ -85,7 +90,7 @@ class Keeper:
         Cancelling kills what may have started.
         """
         loop = asyncio.get_running_loop()
-        mark = uuid.uuid4().hex
+        mark = secrets.token_hex(12)
         ends = _Ends(program, on_output, on_errors)
         host_end, minder_end = socket.socketpair()
         child = Child(loop, host_end, mark)
@@ -251,8 +256,9 @@ def _request(program: Program, mark: str, ends: _Ends) -> bytes:
     texts = [*program.argv, *environment, *environment.values()]
     if any("\0" in text for text in texts):
         raise ChildNotStarted(22, "an argument holds a NUL character")
-    path = shutil.which(program.argv[0], path=program.env.get("PATH", os.defpath))
-    if path is None:
+    path = found_in_path(program.argv[0], program.env.get("PATH", os.defpath))
+    if path is None or not os.access(path, os.X_OK):
+        found_in_path.cache_clear()
         raise ChildNotStarted(2, f"no program {program.argv[0]}")
     body = marshal.dumps(
         {
@@ -264,6 +270,12 @@ def _request(program: Program, mark: str, ends: _Ends) -> bytes:
         }
     )
     return b"%08x" % len(body) + body
+
+
+@lru_cache(maxsize=64)
+def found_in_path(name: str, path: str) -> str | None:
+    """Where a program is."""
+    return shutil.which(name, path=path)
 
 
 def _as_bytes(text: str) -> bytes:

@@ -1,0 +1,130 @@
+"""Edge. What the tools of one session share: the guard, what was read, who is writing, how programs are started."""
+
+import asyncio
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coding_agent.tools.environment import child_environment
+from coding_agent.tools.files import Fence, Version
+from coding_agent.tools.keeper import Keeper
+from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
+from lemon_agent import AbortSignal
+
+T = TypeVar("T")
+
+
+class Workspace:
+    """One session's working directory, as its tools see it.
+
+    Attributes:
+        root: Its real path.
+        guard: Decides about paths.
+        seen: The version of each file that the model last read or wrote, by real path.
+    """
+
+    def __init__(
+        self,
+        cwd: str | Path,
+        *,
+        outside: Policy = "ask",
+        approve: Approve | None = None,
+        readable: Iterable[str | Path] = (),
+        keeper: Keeper | None = None,
+        environment: Mapping[str, str] | None = None,
+        pass_environment: Iterable[str] = (),
+        output_dir: str | Path | None = None,
+    ) -> None:
+        """Args:
+        cwd: The working directory.
+        outside: Policy for paths outside of it.
+        approve: Asked about what the policy leaves open; None means nobody is there.
+        readable: More folders that may be read.
+        keeper: Starts programs; by default one of its own, closed by `aclose`.
+        environment: Variables set for every program.
+        pass_environment: Names of ours to pass beyond the usual; `NAME_*` for all that begin so.
+        output_dir: Where output too long for a result is kept; by default a private folder that goes with the keeper.
+        """
+        self.guard = PathGuard(cwd, outside=outside, approve=approve, readable=tuple(readable))
+        self.root = self.guard.root
+        self.seen: dict[str, Version] = {}
+        self._own_keeper = keeper is None
+        self._keeper = keeper or Keeper()
+        self._environment = dict(environment or {})
+        self._pass_environment = tuple(pass_environment)
+        self._child_environment: dict[str, str] | None = None
+        self._output_dir = None if output_dir is None else Path(output_dir)
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    @property
+    def keeper(self) -> Keeper:
+        """Starts programs for these tools."""
+        return self._keeper
+
+    @property
+    def output_dir(self) -> Path:
+        """The private folder for long output; readable by the tools."""
+        folder = self._output_dir or self._keeper.home
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.guard.allow_reading(folder)
+        return folder
+
+    def output_file(self, kind: str) -> Path:
+        """A name for a new private file there."""
+        return self.output_dir / f"{kind}-{secrets.token_hex(4)}.txt"
+
+    def environment(self) -> Mapping[str, str]:
+        """What a program gets."""
+        if self._child_environment is None:
+            extra = {"PWD": self.root, **self._environment}
+            self._child_environment = child_environment(os.environ, also=self._pass_environment, extra=extra)
+        return self._child_environment
+
+    def writing(self, real: str) -> asyncio.Lock:
+        """Held while one file is read, changed and written back, so that two calls do not undo each other."""
+        return self._locks.setdefault(real, asyncio.Lock())
+
+    async def place(self, path: str, purpose: Purpose, *, tolerant: bool = False) -> Place:
+        """Where a path leads, admitted; the caller closes it.
+
+        Raises:
+            ToolError: No such way, or not allowed.
+        """
+        place = await asyncio.to_thread(self.guard.locate, path, tolerant=tolerant)
+        try:
+            await self.guard.admit(place, purpose)
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    async def aclose(self) -> None:
+        """End every program that is left and remove the private folder, unless they belong to a shared keeper."""
+        if self._own_keeper:
+            await self._keeper.aclose()
+
+
+async def in_thread(work: Callable[..., T], *args: Any, signal: AbortSignal | None = None) -> T:
+    """Run `work(*args, fence)` in a thread. When it is given up or aborted, the fence stops it short of any effect."""
+    fence = Fence()
+    undo = signal.on_abort(lambda _reason: fence.put_up()) if signal is not None else None
+    try:
+        return await asyncio.to_thread(work, *args, fence)
+    except asyncio.CancelledError:
+        fence.put_up()
+        raise
+    finally:
+        if undo is not None:
+            undo()
+
+
+def workspace_for(cwd: str, options: dict[str, Any]) -> Workspace:
+    """The workspace that several tools were told to share, or a new one made from the options."""
+    shared = options.pop("workspace", None)
+    if isinstance(shared, Workspace):
+        return shared
+    names = ("outside", "approve", "readable", "keeper", "environment", "pass_environment", "output_dir")
+    return Workspace(cwd, **{name: options.pop(name) for name in names if name in options})
