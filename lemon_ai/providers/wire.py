@@ -125,10 +125,10 @@ class WireReader:
 
     def _document(self, frame: Any) -> list[StreamEvent]:
         if type(frame) is not ServerSentEvent:
-            return self._decoder.feed(frame)
+            return self._told(frame)
         data = frame.data
         if data.startswith("[DONE]"):
-            return self._decoder.feed("[DONE]")
+            return self._told("[DONE]")
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):
@@ -138,7 +138,14 @@ class WireReader:
             document = data
         if frame.event == "error" and not (isinstance(document, dict) and ("error" in document or "type" in document)):
             document = {"error": document}
-        return self._decoder.feed(document)
+        return self._told(document)
+
+    def _told(self, document: Any) -> list[StreamEvent]:
+        """What the decoder makes of it; a document of no shape it can read ends the answer, as garbage."""
+        try:
+            return self._decoder.feed(document)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return self._fail(self._garbage("an event that has not the shape of its kind"))
 
     def _whole(self, raw: bytes, error: ProviderError | None) -> list[StreamEvent]:
         text = raw.decode("utf-8", "replace")
@@ -150,7 +157,7 @@ class WireReader:
             return self._fail(error or self._garbage("a JSON document that does not parse"))
         events: list[StreamEvent] = []
         for part in document if isinstance(document, list) else [document]:
-            events.extend(self._decoder.feed(part))
+            events.extend(self._told(part))
         return events
 
     def _fail(self, error: ProviderError) -> list[StreamEvent]:
