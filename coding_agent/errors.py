@@ -74,7 +74,9 @@ class SessionBusy(CodingAgentError):
     phase: str
 
     def __str__(self) -> str:
-        return f"session {self.session_id} is busy ({self.phase}); steer it, queue a follow-up, or wait until it is idle"
+        return (
+            f"session {self.session_id} is busy ({self.phase}); steer it, queue a follow-up, or wait until it is idle"
+        )
 
 
 class SessionNotRunning(CodingAgentError):

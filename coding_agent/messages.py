@@ -96,12 +96,7 @@ class UnknownMessage:
 
 
 SessionMessage: TypeAlias = (
-    Message
-    | BashExecutionMessage
-    | CustomMessage
-    | BranchSummaryMessage
-    | CompactionSummaryMessage
-    | UnknownMessage
+    Message | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage | UnknownMessage
 )
 """Whatever a session's context may hold."""
 

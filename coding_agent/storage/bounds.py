@@ -20,7 +20,7 @@ _EXCERPT: Final = 512
 
 
 def bounded_result(message: Mapping[str, Any], limit: int = LIMIT_BYTES) -> Mapping[str, Any]:
-    """A tool result's JSON object whose `details` take up at most about `limit` bytes; unchanged when they do anyway."""
+    """A tool result's JSON object whose `details` take up about `limit` bytes at most."""
     details = message.get("details")
     if details is None or _size(details) <= limit:
         return message

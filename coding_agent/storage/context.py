@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from attrs import frozen
 
 from coding_agent.messages import (
+    ROLE_SPELLINGS,
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
@@ -59,16 +60,6 @@ class SessionContext:
     active_tools: tuple[str, ...] | None
     messages: tuple[SessionMessage, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The context as a JSON object, its messages in the shape of the file."""
-        provider, _, model_id = (self.model or "").partition("/")
-        return {
-            "model": {"provider": provider, "modelId": model_id} if self.model else None,
-            "thinking_level": self.thinking_level,
-            "active_tools": None if self.active_tools is None else list(self.active_tools),
-            "messages": [message_to_json(message) for message in self.messages],
-        }
-
 
 def build_context(
     source: Source, leaf: int | None = None, projectors: Mapping[str, Projector] | None = None
@@ -82,6 +73,42 @@ def build_context(
         active_tools=_active_tools(source, path),
         messages=messages,
     )
+
+
+def context_json(source: Source, leaf: int | None = None) -> dict[str, Any]:
+    """The context at a leaf as a JSON object, its messages as they are stored, members we do not know included."""
+    context = build_context(source, leaf)
+    provider, _, model_id = (context.model or "").partition("/")
+    return {
+        "model": {"provider": provider, "modelId": model_id} if context.model else None,
+        "thinking_level": context.thinking_level,
+        "active_tools": None if context.active_tools is None else list(context.active_tools),
+        "messages": _stored(source, source.tree.path(leaf)),
+    }
+
+
+def _stored(source: Source, path: list[int]) -> list[Mapping[str, Any]]:
+    kinds = source.tree.kinds
+    found: list[Mapping[str, Any]] = []
+    inline: list[Mapping[str, Any]] = []
+    for position, message in project(source, path):
+        if inline:
+            found.append(_normal(inline.pop(0)))
+        elif kinds[position][:8] == "message/":
+            found.append(_normal(source.entry_data(position)["message"]))
+        else:
+            found.append(message_to_json(message))
+        if isinstance(message, CompactionSummaryMessage) and kinds[position] == "compaction":
+            tail = source.entry_data(position).get("retainedTail")
+            inline = [stored for stored in tail if _decoded(stored)] if isinstance(tail, list) else []
+    return found
+
+
+def _normal(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    role = stored.get("role")
+    if isinstance(role, str) and role in ROLE_SPELLINGS:
+        stored = {**stored, "role": ROLE_SPELLINGS[role]}
+    return {**stored, "content": []} if stored.get("content", 0) is None else stored
 
 
 def project(

@@ -1,8 +1,8 @@
 """Edge. One open session file: whole lines are added at its end, nothing else ever changes in it.
 
-An append is one write of complete lines. Before it, the file is looked at: somebody may have added to it, replaced it or
-cut it short since. A last line that a crash left unfinished is cut off, and one that only misses its line end gets it,
-by the first append and not by reading.
+An append is one write of complete lines. Before it, the file is looked at: somebody may have added to it, replaced it
+or cut it short since. A last line that a crash left unfinished is cut off, and one that only misses its line end gets
+it, by the first append and not by reading.
 """
 
 from __future__ import annotations
@@ -239,7 +239,10 @@ class SessionFile:
             raise
 
     def sync(self, moment: FsyncPolicy) -> None:
-        """Force what was written to the disk, if the policy says so at this moment: `entry` after each, `turn` at its end.
+        """Force what was written to the disk, if the policy says so at this moment.
+
+        Args:
+            moment: `entry` after each write, `turn` at the end of a turn.
 
         Raises:
             OSError: The disk refused; the bytes may or may not be on it.

@@ -51,9 +51,10 @@ def upgrade(
 
 
 def first_kept_id(data: Mapping[str, Any], order: Sequence[str]) -> str | None:
-    """The entry a compaction of format 1 points to by number; `order` holds the ids before it, the header's place first.
+    """The entry a compaction of format 1 points to by number.
 
-    None when the number is 0, out of range or missing: such a compaction keeps nothing.
+    `order` holds the ids before it, the header's place first. None when the number is 0, out of range or missing: such
+    a compaction keeps nothing.
     """
     index = data.get("firstKeptEntryIndex")
     if isinstance(index, int) and 0 < index < len(order) and order[index]:

@@ -1,4 +1,4 @@
-"""Pure. Going elsewhere in the tree: what the leaf becomes, what is left behind, which words go back into the editor."""
+"""Pure. Going elsewhere in the tree: where the leaf goes, what is left behind, which words go back to the editor."""
 
 from __future__ import annotations
 

@@ -84,6 +84,20 @@ class RecordLog:
             file.open(writing=False, max_bytes=None)
         return cls(path, loader.header, file, loader)
 
+    @classmethod
+    def imported(
+        cls, path: Path, header: dict[str, Any], entries: Sequence[dict[str, Any]], problems: Sequence[str], why: str
+    ) -> RecordLog:
+        """A session of another program, held in memory for reading."""
+        log = cls.new(path, header, fsync="none")
+        for data in entries:
+            line = to_bytes(encode(data))
+            log._waiting[log.tree.add(data, _NOT_IN_FILE, len(line))] = line
+        log.report.entries = len(entries)
+        log.report.notes += problems
+        log.report.read_only = why
+        return log
+
     # Reading.
 
     def entry_data(self, position: int) -> dict[str, Any]:
@@ -152,7 +166,7 @@ class RecordLog:
     @property
     def unsaved(self) -> int:
         """Entries that wait in memory because a write failed."""
-        return len(self._waiting)
+        return 0 if self.report.read_only else len(self._waiting)
 
     def add(self, bodies: Sequence[Mapping[str, Any]], messages: Sequence[SessionMessage | None] = ()) -> list[str]:
         """Hang entries on the leaf, each on the one before it, and write them as one piece.

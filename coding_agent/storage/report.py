@@ -67,11 +67,16 @@ class Report:
         """Everything that is wrong, one sentence each."""
         said = [f"line {bad.number}: {bad.reason}" + _recovered(bad) for bad in self.bad_lines]
         if self.torn_tail is not None:
-            what = f"{self.torn_tail.length} bytes of an unfinished line" if self.torn_tail.length else "a missing line end"
+            what = (
+                f"{self.torn_tail.length} bytes of an unfinished line"
+                if self.torn_tail.length
+                else "a missing line end"
+            )
             said.append(f"the file ends in {what}; the next append repairs it")
         problems = self.problems
         said += [
-            f"entry {entry}: its parent is missing; " + (f"it was hung on {parent}" if parent else "it begins a new root")
+            f"entry {entry}: its parent is missing; "
+            + (f"it was hung on {parent}" if parent else "it begins a new root")
             for entry, parent in problems.missing_parents.items()
         ]
         said += [f"id {entry} is used by two different entries" for entry in problems.duplicates]

@@ -37,7 +37,6 @@ from lemon_ai import ToolResultMessage
 from lemon_otp import wall_ms
 
 
-
 class Keep:
     """As a target: the leaf stays where it is."""
 
@@ -162,6 +161,11 @@ class SessionManager:
         return header_from_json(self._log.header)
 
     @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return str(self._log.header["id"])
+
+    @property
     def name(self) -> str | None:
         """What the user called it."""
         return self._log.tree.name
@@ -256,8 +260,8 @@ class SessionManager:
     def repair_dangling_calls(self) -> list[ToolResultMessage]:
         """Answer the calls of the last answer whose result was never stored, each with an error.
 
-        They belong behind the messages of `build_context`. The next append stores them in front of what it stores, unless
-        the leaf has been moved before.
+        They belong behind the messages of `build_context`. The next append stores them in front of what it stores,
+        unless the leaf has been moved before.
         """
         self._owed, self._owed_at = repair(build_context(self._log).messages).open_at_end, self.tree.leaf
         return list(self._owed)
@@ -336,7 +340,7 @@ class SessionManager:
         details: Any = None,
         from_hook: bool = False,
         usage: Any = None,
-        target: str | None | type[Keep] = Keep,
+        target: str | type[Keep] | None = Keep,
     ) -> str:
         """Say what happened on a branch that was left.
 
@@ -360,9 +364,7 @@ class SessionManager:
         """Store the state of an extension; a model never sees it."""
         return self._add({"type": "custom", "customType": custom_type} | _given(data=data))
 
-    def append_custom_message(
-        self, custom_type: str, content: Any, display: bool = True, details: Any = None
-    ) -> str:
+    def append_custom_message(self, custom_type: str, content: Any, display: bool = True, details: Any = None) -> str:
         """Store a message of an extension; a model reads it as the user's words. `content` is text or blocks."""
         shown = content if isinstance(content, str) else content_to_json(tuple(content))
         body = {"type": "custom_message", "customType": custom_type, "content": shown, "display": display}

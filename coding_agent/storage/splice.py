@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from json.decoder import JSONDecoder, scanstring
+from json.decoder import JSONDecoder
 from typing import Any, Final
 
 from attrs import frozen
@@ -42,7 +42,7 @@ def members(text: str) -> list[Member]:
     found: list[Member] = []
     at = _skip(text, at + 1)
     while text[at : at + 1] == '"':
-        key, after_key = scanstring(text, at + 1, True)
+        key, after_key = _decode(text, at)
         value_start = _skip(text, _skip(text, after_key) + 1)
         _, end = _decode(text, value_start)
         found.append(Member(key, at, value_start, end))

@@ -14,7 +14,9 @@ from attrs import frozen
 
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 
-INTERRUPTED_TEXT: Final = "The tool call was interrupted before a result was recorded. It may or may not have taken effect."
+INTERRUPTED_TEXT: Final = (
+    "The tool call was interrupted before a result was recorded. It may or may not have taken effect."
+)
 INTERRUPTED_DETAILS: Final[Mapping[str, Any]] = {"restored_session_repair": True, "reason": "interrupted_tool_call"}
 
 
@@ -86,10 +88,10 @@ def _answers(
 ) -> tuple[list[ToolResultMessage], tuple[ToolResultMessage, ...]]:
     """The results of one answer in the order they were stored, then those made up for calls without one."""
     calls = {block.id: block for block in message.content if isinstance(block, ToolCall)}
-    stored = sorted((results[index, call_id] for call_id in calls if (index, call_id) in results), key=lambda pair: pair[0])
+    stored = sorted(
+        (results[index, call_id] for call_id in calls if (index, call_id) in results), key=lambda pair: pair[0]
+    )
     missing = tuple(
-        interrupted(call, message.timestamp)
-        for call_id, call in calls.items()
-        if (index, call_id) not in results
+        interrupted(call, message.timestamp) for call_id, call in calls.items() if (index, call_id) not in results
     )
     return [*(result for _, result in stored), *missing], missing

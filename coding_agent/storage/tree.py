@@ -48,7 +48,12 @@ class Problems:
     def any(self) -> bool:
         """Whether there is anything to report."""
         return bool(
-            self.missing_parents or self.duplicates or self.repeated or self.without_id or self.dangling_leaf or self.cycles
+            self.missing_parents
+            or self.duplicates
+            or self.repeated
+            or self.without_id
+            or self.dangling_leaf
+            or self.cycles
         )
 
 
