@@ -5,6 +5,7 @@ AiError
 ├── UnknownApi             no provider is registered for that wire format
 ├── MissingCredential      no key; names the variables that were looked at
 ├── BadCatalog             a catalogue or an override file breaks its schema
+├── BadMessage             a stored message cannot be read
 ├── BadScript              a script for the scripted or replay provider cannot be used
 ├── AdmissionRefused       the dispatcher sent nothing
 │   ├── CircuitOpen        the provider has been failing
@@ -110,6 +111,17 @@ class BadCatalog(AiError):
     @property
     def message(self) -> str:
         return f"{self.file}: {self.path + ': ' if self.path else ''}{self.problem}"
+
+
+@define(kw_only=True, eq=False)
+class BadMessage(AiError):
+    """A stored message is of a role no model sees, or damaged."""
+
+    problem: str
+
+    @property
+    def message(self) -> str:
+        return self.problem
 
 
 @define(kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
 
-from lemon_ai.errors import ProviderError
+from lemon_ai.errors import AiError
 from lemon_ai.messages import AssistantMessage, ToolCall
 
 
@@ -151,13 +151,13 @@ class StreamError:
     Attributes:
         reason: "error" or "aborted".
         message: What had been said until then, with the same `stop_reason` and an `error_message`.
-        error: The classified failure; None for an abort.
+        error: The classified failure, mostly a `ProviderError`; None for an abort.
     """
 
     type: ClassVar[str] = "error"
     reason: Literal["error", "aborted"]
     message: AssistantMessage
-    error: ProviderError | None = field(default=None, eq=False)
+    error: AiError | None = field(default=None, eq=False)
 
 
 @frozen

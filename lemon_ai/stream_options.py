@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, fields, frozen
@@ -81,6 +81,7 @@ class StreamOptions:
         timeout_ms: Replaces the longest silence allowed while streaming.
         connect_timeout_ms: Replaces the time allowed to open a connection.
         queue_timeout_ms: How long to wait for a slot; 0 fails at once; None takes the dispatcher's own.
+        retry_sleep: Waits between tries in place of the clock: for tests.
         transport: "sse", "websocket" or "auto".
         metadata: Sent along where the provider takes it, such as `user_id`.
         on_payload: Sees the request body; what it returns, unless None, is sent instead.
@@ -108,6 +109,7 @@ class StreamOptions:
     timeout_ms: int | None = None
     connect_timeout_ms: int | None = None
     queue_timeout_ms: int | None = None
+    retry_sleep: Callable[[float], Awaitable[None]] | None = field(default=None, eq=False, repr=False)
     transport: Literal["sse", "websocket", "auto"] = "sse"
     metadata: Mapping[str, Any] = field(factory=dict)
     on_payload: Callable[[dict[str, Any]], dict[str, Any] | None] | None = field(default=None, eq=False, repr=False)

@@ -62,7 +62,8 @@ class Model:
         headers: Sent with every request.
         compat: Overrides for a server that speaks Chat Completions.
         adaptive_thinking: It decides itself how long to think.
-        reasoning_efforts: Allowed levels, each with the wire's word for it; None is `EFFORTS` as they are.
+        reasoning_efforts: Allowed levels, each with the wire's word for it, "none" for no thinking at all; None is
+            `EFFORTS` as they are.
     """
 
     id: str

@@ -1,0 +1,48 @@
+"""Process. The application `lemon_ai`: what must run before a model can be called.
+
+Tree:
+    lemon_ai.supervisor              one_for_one
+    ├─ provider_registry
+    ├─ stream_task_supervisor        tasks: one provider worker for each call under way
+    ├─ provider_supervisor           dynamic: circuit_breaker[p], rate_limiter[p] for each provider p in use
+    └─ call_dispatcher
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lemon_ai.call_dispatcher import NAME as DISPATCHER
+from lemon_ai.call_dispatcher import SUPERVISOR as PROVIDERS
+from lemon_ai.call_dispatcher import CallDispatcher, Config
+from lemon_ai.client import SUPERVISOR as STREAMS
+from lemon_ai.provider_registry import NAME as REGISTRY
+from lemon_ai.provider_registry import ProviderRegistry
+from lemon_ai.providers.builtin import register_builtin
+from lemon_ai.providers.http import HttpTransport
+from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, get_env
+
+SUPERVISOR: Final = "lemon_ai.supervisor"
+_TRANSPORT: Final = "lemon_ai.transport"
+
+
+async def _start() -> Pid:
+    """Start the tree; the providers of this package are registered before anything can be called."""
+    ProviderRegistry.init_table()
+    config = get_env("lemon_ai", "admission", Config())
+    supervisor = await Supervisor.start_link(
+        [
+            ProviderRegistry.child_spec(None, id=REGISTRY, name=REGISTRY),
+            TaskSupervisor.child_spec(id=STREAMS, name=STREAMS),
+            DynamicSupervisor.child_spec(id=PROVIDERS, name=PROVIDERS),
+            CallDispatcher.child_spec(config.dispatcher, id=DISPATCHER, name=DISPATCHER),
+        ],
+        strategy="one_for_one",
+        name=SUPERVISOR,
+    )
+    await register_builtin(HttpTransport())
+    return supervisor
+
+
+APPLICATION: Final = Application("lemon_ai", _start)
+"""Start it with `ensure_all_started(APPLICATION)`."""

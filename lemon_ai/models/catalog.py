@@ -1,0 +1,209 @@
+"""Edge. Which models there are: one JSON file a provider beside this module, each read when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from lemon_ai.environment import canonical
+from lemon_ai.errors import UnknownModel
+from lemon_ai.models.model import Model
+from lemon_ai.models.overrides import ProviderOverride, apply, read_overrides
+from lemon_ai.models.schema import PROVIDERS, read_catalog
+
+FOLDER: Final = Path(__file__).parent
+LOCAL_BASE_URLS: Final[Mapping[str, str]] = {
+    "ollama": "http://127.0.0.1:11434/v1",
+    "llama_cpp": "http://127.0.0.1:8080/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+    "local": "http://127.0.0.1:8080/v1",
+}
+"""Where a server on this machine listens by default."""
+
+ALIASES: Final[Mapping[str, str]] = {
+    "x_ai": "xai",
+    "bedrock": "amazon_bedrock",
+    "azure": "azure_openai_responses",
+    "vertex": "google_vertex",
+    "gemini": "google",
+    "moonshot": "kimi",
+    "moonshotai": "kimi",
+    "copilot": "github_copilot",
+    "llamacpp": "llama_cpp",
+    "llama.cpp": "llama_cpp",
+    "lm_studio": "lmstudio",
+}
+"""Other names people use for a provider."""
+
+_LOCAL_CONTEXT: Final = 32_768
+_LOCAL_MAX_TOKENS: Final = 4_096
+
+
+def _read_file(provider: str) -> dict[str, Model]:
+    path = FOLDER / f"{provider}.json"
+    if not path.exists():
+        return {}
+    return read_catalog(path.read_text(encoding="utf-8"), path.name)
+
+
+@define(eq=False)
+class Catalog:
+    """The models of every provider.
+
+    Attributes:
+        overrides: What a user changed, by provider.
+        read: Reads one provider's models.
+    """
+
+    overrides: Mapping[str, ProviderOverride] = field(factory=dict)
+    read: Callable[[str], dict[str, Model]] = _read_file
+    _loaded: dict[str, dict[str, Model]] = field(factory=dict, init=False, repr=False)
+
+    def with_overrides(self, document: Mapping[str, Any], *, file: str = "models.json") -> Catalog:
+        """This catalogue with a user's `models.json` on top.
+
+        Raises:
+            BadCatalog: The document is of the wrong shape; says where.
+        """
+        return Catalog({**self.overrides, **read_overrides(document, file)}, self.read)
+
+    def providers(self) -> tuple[str, ...]:
+        """Every provider, in the order in which a bare id is looked for; the user's own come last."""
+        return (*PROVIDERS, *(name for name in self.overrides if name not in PROVIDERS))
+
+    def models(self, provider: str | None = None) -> tuple[Model, ...]:
+        """The models of one provider, or of all; none for an unknown one."""
+        names = self.providers() if provider is None else (self._name(provider),)
+        return tuple(model for name in names for model in self._of(name).values())
+
+    def ids(self, provider: str) -> tuple[str, ...]:
+        """The names one provider's models answer to."""
+        return tuple(self._of(self._name(provider)))
+
+    def get(self, provider: str, model_id: str) -> Model | None:
+        """A provider's model of this name; None when it is not listed."""
+        return self._of(self._name(provider)).get(model_id)
+
+    def find_by_id(self, model_id: str) -> Model | None:
+        """The first provider's model of this name."""
+        for provider in self.providers():
+            found = self._of(provider).get(model_id)
+            if found is not None:
+                return found
+        return None
+
+    def find(self, name: str, *, base_url: str | None = None) -> Model:
+        """The model a person means by `provider/model`, or by a model's name alone.
+
+        With a `base_url` the model is served there; one that is not listed is taken for a model of a server that
+        speaks Chat Completions. So is any model of a server on this machine: `ollama/...`, `llama_cpp/...`,
+        `lmstudio/...`, `vllm/...`, `local/...`.
+
+        Raises:
+            UnknownModel: Nothing fits; names what is close.
+        """
+        provider, slash, model_id = name.partition("/")
+        known = self._name(provider)
+        if slash and model_id and known in self.providers():
+            listed = self.get(known, model_id)
+            if listed is not None:
+                return _served_at(listed, base_url)
+            made = self._generic(known, model_id, base_url)
+            if made is not None:
+                return made
+        elif (found := self.find_by_id(name)) is not None:
+            return _served_at(found, base_url)
+        elif base_url and name:
+            custom = canonical(provider) if slash and model_id else "local"
+            return _server_model(custom, model_id if slash and model_id else name, base_url)
+        raise UnknownModel(name=name, close=self._close_to(name))
+
+    def _of(self, provider: str) -> dict[str, Model]:
+        if provider not in self._loaded:
+            models = self.read(provider)
+            override = self.overrides.get(provider)
+            self._loaded[provider] = apply(models, override) if override is not None else models
+        return self._loaded[provider]
+
+    def _name(self, provider: str) -> str:
+        name = canonical(provider)
+        return ALIASES.get(name, name)
+
+    def _generic(self, provider: str, model_id: str, base_url: str | None) -> Model | None:
+        if provider == "replay":
+            return Model(id=model_id, api="replay", provider="replay", reasoning=True, input=("text", "image"))
+        if provider == "scripted":
+            return None
+        if provider in LOCAL_BASE_URLS:
+            return _server_model(provider, model_id, base_url or LOCAL_BASE_URLS[provider])
+        return _server_model(provider, model_id, base_url) if base_url else None
+
+    def _close_to(self, name: str) -> tuple[str, ...]:
+        provider, _, model_id = name.partition("/")
+        known = self._name(provider)
+        if model_id and known in self.providers():
+            close = get_close_matches(model_id, self._of(known), n=5, cutoff=0.4)
+            return tuple(f"{known}/{match}" for match in close)
+        wanted = name.rpartition("/")[2]
+        names: dict[str, str] = {}
+        for known in self.providers():
+            for key in self._of(known):
+                names.setdefault(key, f"{known}/{key}")
+        return tuple(names[match] for match in get_close_matches(wanted, names, n=5, cutoff=0.4))
+
+
+def _served_at(model: Model, base_url: str | None) -> Model:
+    """A listed model, at another address if one is given; there, only Chat Completions can be counted on."""
+    if not base_url:
+        return model
+    api = "openai_completions" if model.api == "openai_responses" else model.api
+    return evolve(model, base_url=base_url, api=api)
+
+
+def _server_model(provider: str, model_id: str, base_url: str) -> Model:
+    return Model(
+        id=model_id,
+        api="openai_completions",
+        provider=provider,
+        base_url=base_url,
+        context_window=_LOCAL_CONTEXT,
+        max_tokens=_LOCAL_MAX_TOKENS,
+    )
+
+
+_default: Catalog = Catalog()
+
+
+def default_catalog() -> Catalog:
+    """The catalogue of this package, without anybody's changes. It is read-only, so everybody shares it."""
+    return _default
+
+
+def find_model(name: str, *, base_url: str | None = None) -> Model:
+    """The model a person means by `provider/model`; see `Catalog.find`.
+
+    Raises:
+        UnknownModel: Nothing fits; names what is close.
+    """
+    return _default.find(name, base_url=base_url)
+
+
+def get_model(provider: str, model_id: str) -> Model | None:
+    """A provider's model of this name; None when it is not listed."""
+    return _default.get(provider, model_id)
+
+
+def models(provider: str | None = None) -> tuple[Model, ...]:
+    """The listed models of one provider, or of all."""
+    return _default.models(provider)
+
+
+def iterate_names() -> Iterator[str]:
+    """Every listed model as `provider/model`."""
+    for provider in _default.providers():
+        yield from (f"{provider}/{key}" for key in _default.ids(provider))
