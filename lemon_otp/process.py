@@ -22,8 +22,8 @@ from lemon_otp.scheduler import CURRENT, Scheduler
 __all__ = [
     "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
     "alive", "annotate", "at_exit", "cancel_timer", "current_process", "current_runtime", "demonitor",
-    "exit_process", "exit_signal", "link", "monitor", "receive", "register", "resolve", "self_pid", "send",
-    "send_after", "send_interval", "sleep_s", "spawn", "spawn_link", "spawn_monitor", "trap_exit", "unlink",
+    "exit_process", "exit_signal", "link", "mailbox_length", "monitor", "receive", "register", "resolve", "self_pid",
+    "send", "send_after", "send_interval", "sleep_s", "spawn", "spawn_link", "spawn_monitor", "trap_exit", "unlink",
     "unregister", "whereis", "zombies",
 ]  # fmt: skip
 
@@ -211,6 +211,12 @@ async def receive(match: Match | None = None, *, timeout_s: float | None = None)
     return await process.wait_message(match, timeout_s)
 
 
+def mailbox_length(pid: Pid) -> int:
+    """How many messages wait in a process's mailbox; 0 for a dead one."""
+    box = pid.mailbox if isinstance(pid, Process) else None
+    return len(box) if box else 0
+
+
 # Relations and signals.
 
 
@@ -223,15 +229,20 @@ def _process(pid: Pid) -> Process:
 def link(pid: Pid) -> None:
     """Tie the caller and `pid` together: when one ends badly, so does the other.
 
-    A dead `pid` sends the caller the exit signal "noproc".
+    A caller that traps exits is told of a dead `pid` by an Exit with "noproc".
+
+    Raises:
+        NoProcess: `pid` is dead, and the caller does not trap exits. Nothing was linked.
     """
     me, other = current_process(), _process(pid)
     if other is me:
         return
     if other.exit_reason is ALIVE:
         me.link(other)
-    else:
+    elif me.trap:
         me.link_broken(other, "noproc")
+    else:
+        raise NoProcess(pid)
 
 
 def unlink(pid: Pid) -> None:
