@@ -83,7 +83,7 @@ def block_to_wire(block: UserContent | AssistantContent) -> Json:
         case TextContent(text, signature):
             return _present({"type": "text", "text": text, "textSignature": signature})
         case ThinkingContent(thinking, signature, redacted):
-            wire = {"type": "thinking", "thinking": thinking, "thinkingSignature": signature}
+            wire: Json = {"type": "thinking", "thinking": thinking, "thinkingSignature": signature}
             return _present({**wire, "redacted": redacted or None})
         case ImageContent(data, mime_type):
             return {"type": "image", "data": data, "mimeType": mime_type}

@@ -90,7 +90,7 @@ class ProviderRegistry(GenServer[None, Register | Unregister | Clear, None, None
     async def register(api: str, provider: Provider | Callable[[], Provider]) -> None:
         """Serve `api` by `provider`, or by what a call without arguments makes when it is first used."""
         make = provider if not isinstance(provider, Provider) else _always(provider)
-        await call(NAME, Register(canonical(api), cast("Callable[[], Provider]", make)))
+        await call(NAME, Register(canonical(api), make))
 
     @staticmethod
     async def unregister(api: str) -> bool:

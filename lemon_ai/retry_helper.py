@@ -100,8 +100,8 @@ def decide(
 
 
 def backoff_s(attempt: int, policy: RetryPolicy, *, chance: Callable[[], float] = random.random) -> float:
-    """Seconds before retry number `attempt`, counted from 0: twice as many each time, the upper half of it by chance."""
-    whole_s = policy.base_ms * 2**attempt / 1000
+    """Seconds before retry number `attempt`, counted from 0: twice as many each time, half of them by chance."""
+    whole_s: float = policy.base_ms * 2**attempt / 1000
     return whole_s - whole_s / 2 * chance()
 
 

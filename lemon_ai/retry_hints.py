@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -92,6 +91,8 @@ def _moment_or_seconds(text: str | None, now_ms: int) -> float | None:
 
 
 def _until(text: str, now_ms: int) -> float | None:
+    from email.utils import parsedate_to_datetime  # slow to import, rarely needed
+
     try:
         moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
     except (ValueError, TypeError):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 from lemon_ai.environment import canonical
 from lemon_ai.errors import BadCatalog
@@ -134,11 +134,8 @@ def _cost(known: ModelCost, told: Mapping[str, Any]) -> ModelCost:
 def _merged(under: Compat | None, over: Compat | None) -> Compat | None:
     if under is None or over is None:
         return over or under
-    return evolve(under, **{name: value for name, value in _set_fields(over).items() if value is not None})
-
-
-def _set_fields(compat: Compat) -> dict[str, Any]:
-    return {name: getattr(compat, name) for name in Compat.__slots__ if not name.startswith("_")}
+    given = {attribute.name: getattr(over, attribute.name) for attribute in fields(Compat)}
+    return evolve(under, **{name: value for name, value in given.items() if value is not None})
 
 
 def _snake(value: Any) -> Any:
@@ -167,7 +164,6 @@ def _api(entry: Mapping[str, Any], file: str, path: str) -> str | None:
         return None
     api = canonical(told)
     if api not in APIS:
-        raise BadCatalog(
-            file=file, path=f"{path}.api", problem=f"is {told!r}, which is none of {', '.join(sorted(APIS))}"
-        )
+        problem = f"is {told!r}, which is none of {', '.join(sorted(APIS))}"
+        raise BadCatalog(file=file, path=f"{path}.api", problem=problem)
     return api

@@ -44,9 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("genai-prices is not installed: pip install genai-prices", file=sys.stderr)
         return 2
     changed = [name for name, entries in catalogs.items() if _write(chosen.folder, name, entries, dry=chosen.check)]
-    print(
-        f"{len(catalogs)} catalogues, {sum(map(len, catalogs.values()))} models; changed: {', '.join(changed) or 'none'}"
-    )
+    count = sum(map(len, catalogs.values()))
+    print(f"{len(catalogs)} catalogues, {count} models; changed: {', '.join(changed) or 'none'}")
     return 1 if chosen.check and changed else 0
 
 

@@ -150,7 +150,7 @@ async def _read(
 def _redacted(event: StreamError, secrets: frozenset[str]) -> StreamError:
     said = redact(event.message.error_message or "", secrets)
     message = evolve(event.message, error_message=said)
-    if event.error is not None:
+    if isinstance(event.error, ProviderError):
         event.error.message = redact(event.error.message, secrets)
         event.error.partial = message
     return evolve(event, message=message)

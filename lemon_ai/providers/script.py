@@ -186,9 +186,8 @@ def _step(directive: str, rest: str) -> Step:
         case "crash":
             return Crash(rest or "scripted crash")
         case "usage":
-            return Count(
-                **{name: _number(value, "@usage") for name, value in _settings(rest, Count, "@usage")[0].items()}
-            )
+            counts, _ = _settings(rest, Count, "@usage")
+            return Count(**{name: _number(value, "@usage") for name, value in counts.items()})
         case "stop":
             return _stop(rest.strip() or "stop", "@stop")
     kind, _, more = rest.strip().partition(" ")
