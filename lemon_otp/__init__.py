@@ -1,11 +1,27 @@
 """OTP-style supervision on asyncio. Start with `GenServer`, then `Supervisor`; `tree()` shows all."""
 
 from lemon_otp import sys, telemetry
-from lemon_otp.child_spec import ChildSpec
+from lemon_otp.application import (
+    Application,
+    ensure_all_started,
+    fetch_env,
+    get_env,
+    load,
+    put_env,
+    running_applications,
+    start_application,
+    stop_all,
+    stop_application,
+)
+from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
+from lemon_otp.children import ChildCounts, ChildInfo
 from lemon_otp.clock import Clock, monotonic_s, wall_ms
+from lemon_otp.dynamic_supervisor import DynamicSupervisor
 from lemon_otp.errors import (
+    AlreadyPresent,
     AlreadyRegistered,
     AlreadyStarted,
+    ApplicationFailed,
     BadArgument,
     BadChildSpec,
     BadReturn,
@@ -19,12 +35,16 @@ from lemon_otp.errors import (
     NoRuntime,
     NotAProcess,
     NotFound,
+    NotStarted,
     OtpError,
     ProcessExit,
     ReceiveTimeout,
     StartFailed,
+    StreamFailed,
     UnhandledMessage,
 )
+from lemon_otp.event_queue import DropStrategy, StreamStats
+from lemon_otp.event_stream import EventStream, PushResult
 from lemon_otp.exits import Down, Exit, Reason, is_orderly
 from lemon_otp.gen_server import (
     TIMEOUT,
@@ -43,6 +63,7 @@ from lemon_otp.gen_server import (
     reply,
     stop,
 )
+from lemon_otp.partition_supervisor import PartitionSupervisor
 from lemon_otp.process import (
     Address,
     MonitorRef,
@@ -76,13 +97,27 @@ from lemon_otp.process import (
     whereis,
     zombies,
 )
+from lemon_otp.registry import Registered, Registry, Unregistered
+from lemon_otp.registry_entries import ANY
+from lemon_otp.restarts import AutoShutdown, Backoff, Strategy
 from lemon_otp.runtime import Runtime, run
+from lemon_otp.supervisor import Supervisor
+from lemon_otp.table import Table, TableInfo, TableTransfer
+from lemon_otp.task import Task, TaskDone, TaskExit, TaskReply, TaskResult
+from lemon_otp.task_supervisor import TaskSupervisor
+from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamResult, Terminals
 
 __all__ = [
+    "ANY",
     "TIMEOUT",
     "Address",
+    "AlreadyPresent",
     "AlreadyRegistered",
     "AlreadyStarted",
+    "Application",
+    "ApplicationFailed",
+    "AutoShutdown",
+    "Backoff",
     "BadArgument",
     "BadChildSpec",
     "BadReturn",
@@ -90,11 +125,19 @@ __all__ = [
     "CallResult",
     "CallTimeout",
     "Caller",
+    "Canceled",
+    "ChildCounts",
+    "ChildInfo",
     "ChildRunning",
     "ChildSpec",
     "Clock",
+    "Completed",
     "Down",
+    "DropStrategy",
+    "DynamicSupervisor",
+    "EventStream",
     "Exit",
+    "Failed",
     "GenServer",
     "Ignore",
     "Init",
@@ -108,19 +151,43 @@ __all__ = [
     "NoRuntime",
     "NotAProcess",
     "NotFound",
+    "NotStarted",
     "OtpError",
+    "Outcome",
+    "PartitionSupervisor",
     "Pid",
     "ProcessExit",
+    "PushResult",
     "Reason",
     "ReceiveTimeout",
+    "Registered",
+    "Registry",
     "Reply",
     "Request",
+    "Restart",
     "Result",
     "Runtime",
+    "Shutdown",
     "StartFailed",
     "Stop",
+    "Strategy",
+    "StreamFailed",
+    "StreamResult",
+    "StreamStats",
+    "Supervisor",
+    "Table",
+    "TableInfo",
+    "TableTransfer",
+    "Task",
+    "TaskDone",
+    "TaskExit",
+    "TaskReply",
+    "TaskResult",
+    "TaskSupervisor",
+    "Terminals",
     "TimerRef",
     "UnhandledMessage",
+    "Unregistered",
     "Via",
     "alive",
     "annotate",
@@ -130,16 +197,22 @@ __all__ = [
     "cast",
     "current_runtime",
     "demonitor",
+    "ensure_all_started",
     "exit_process",
     "exit_signal",
+    "fetch_env",
+    "get_env",
     "is_orderly",
     "link",
+    "load",
     "monitor",
     "monotonic_s",
+    "put_env",
     "receive",
     "register",
     "reply",
     "run",
+    "running_applications",
     "self_pid",
     "send",
     "send_after",
@@ -148,7 +221,10 @@ __all__ = [
     "spawn",
     "spawn_link",
     "spawn_monitor",
+    "start_application",
     "stop",
+    "stop_all",
+    "stop_application",
     "sys",
     "telemetry",
     "trap_exit",

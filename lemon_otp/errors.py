@@ -13,13 +13,15 @@ OtpError
 ├── StartFailed          a process did not come to life
 │   ├── AlreadyStarted   its name belongs to a running process
 │   ├── AlreadyPresent   its id belongs to a child that is stopped
-│   └── MaxChildren      its supervisor may not have more children
+│   ├── MaxChildren      its supervisor may not have more children
+│   └── ApplicationFailed  an application did not start
 ├── UnhandledMessage     a server was sent what it has no callback for
 ├── BadReturn            a callback returned what none of its kind may return
 ├── BadChildSpec         a child specification that cannot be run
 ├── BadArgument          an argument outside what the function takes
 ├── NotFound             a supervisor has no such child
 ├── ChildRunning         that child runs already, or is being restarted
+├── NotStarted           an application does not run
 └── StreamFailed         an event stream ended without a result
 
 ProcessExit stands beside the tree, on BaseException: `except Exception` must not stop a process that
@@ -154,6 +156,19 @@ class MaxChildren(StartFailed):
         super().__init__("max_children")
 
 
+class ApplicationFailed(StartFailed):
+    """An application did not start.
+
+    Attributes:
+        application: Its name.
+    """
+
+    def __init__(self, application: str, reason: Any) -> None:
+        super().__init__(reason)
+        self.args = (f"application {application!r} did not start: {reason!r}",)
+        self.application = application
+
+
 class BadReturn(OtpError):
     """A callback returned something that is none of the values it may return.
 
@@ -212,6 +227,19 @@ class ChildRunning(OtpError):
     def __init__(self, state: str = "running") -> None:
         super().__init__(f"the child is {state}")
         self.state = state
+
+
+class NotStarted(OtpError):
+    """An application does not run.
+
+    Attributes:
+        application: Its name.
+    """
+
+    def __init__(self, application: str) -> None:
+        super().__init__(f"application {application!r} does not run")
+        self.application = application
+        self.reason = ("not_started", application)
 
 
 class StreamFailed(OtpError):

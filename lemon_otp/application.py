@@ -1,0 +1,268 @@
+"""Edge. Applications: trees with a name, started after what they depend on and stopped before it.
+
+Each runs under a process of its own, `application[name]`, which starts the top supervisor and is its parent. When the
+top supervisor ends by itself the application has stopped: it is no longer listed, and its `stop` hook has run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from inspect import isawaitable
+from typing import Any, Final, TypeAlias
+
+from attrs import Factory, define, field, frozen
+
+from lemon_otp.callbacks import NoReply, Stop
+from lemon_otp.children import pid_of, stop as stop_process
+from lemon_otp.errors import (
+    AlreadyStarted,
+    ApplicationFailed,
+    BadArgument,
+    CallFailed,
+    NotFound,
+    NotStarted,
+    ProcessExit,
+    StartFailed,
+)
+from lemon_otp.exits import Exit, describe, is_orderly
+from lemon_otp.gen_server import GenServer, stop
+from lemon_otp.pid import Pid
+from lemon_otp.process import current_process, current_runtime
+
+Hook: TypeAlias = Callable[[], Awaitable[None] | None]
+
+_log: Final = logging.getLogger("lemon_otp")
+
+
+@frozen
+class Application:
+    """What can be started as a whole.
+
+    Attributes:
+        name: Its name, unique in a runtime.
+        start: Starts the top supervisor, linked, and returns its pid; None for an application without processes.
+        deps: The applications, or names of applications the runtime knows, that must run before it.
+        env: Values that `get_env` answers until `put_env` changes them.
+        prep_stop: Called before the tree is stopped.
+        stop: Called when the tree is gone, whoever stopped it.
+    """
+
+    name: str
+    start: Callable[[], Awaitable[Any]] | None = None
+    deps: Sequence[Application | str] = ()
+    env: Mapping[str, Any] = Factory(dict)
+    prep_stop: Hook | None = None
+    stop: Hook | None = None
+
+
+@define(eq=False)
+class _Applications:
+    """What a runtime knows of applications; `running` in the order of starting."""
+
+    known: dict[str, Application] = field(factory=dict)
+    running: dict[str, Pid | None] = field(factory=dict)
+    env: dict[str, dict[str, Any]] = field(factory=dict)
+
+
+def load(application: Application) -> None:
+    """Make an application and those it depends on known by name, so that others may depend on the name.
+
+    Loading again what is loaded does nothing, unless it is another application of the same name.
+
+    Raises:
+        BadArgument: Another application of this name is known.
+    """
+    table = _table()
+    known = table.known.get(application.name)
+    if known is not None and known is not application and known != application:
+        raise BadArgument(f"there is another application named {application.name!r}")
+    if known is None:
+        table.known[application.name] = application
+        table.env[application.name] = dict(application.env)
+    for dependency in application.deps:
+        if isinstance(dependency, Application) and dependency.name not in table.known:
+            load(dependency)
+
+
+async def start_application(application: Application | str) -> None:
+    """Start one application; those it depends on must run.
+
+    Raises:
+        AlreadyStarted: It runs.
+        NotStarted: One that it depends on does not run.
+        ApplicationFailed: Its start failed. What it had started is gone.
+    """
+    loaded = _loaded(application)
+    table = _table()
+    if loaded.name in table.running:
+        raise AlreadyStarted(loaded.name)
+    for name in _dependency_names(loaded):
+        if name not in table.running:
+            raise NotStarted(name)
+    try:
+        # A process, so that the tree has a parent that outlives whoever asked for the start.
+        master = await ApplicationMaster.start(loaded, name=None)
+    except StartFailed as failed:
+        raise ApplicationFailed(loaded.name, failed.reason) from failed.__cause__
+    table.running[loaded.name] = master
+
+
+async def ensure_all_started(*applications: Application | str) -> list[str]:
+    """Start these applications and all they depend on, dependencies first; those that run are left alone.
+
+    Returns:
+        The names of what was started, in order.
+
+    Raises:
+        ApplicationFailed: A start failed. Those that this call had started before it have been stopped, in reverse.
+        BadArgument: A dependency is unknown, or depends on itself.
+    """
+    started: list[str] = []
+    try:
+        for application in applications:
+            for name in _in_order(_loaded(application)):
+                if name not in _table().running:
+                    await start_application(name)
+                    started.append(name)
+    except BaseException:
+        for name in reversed(started):
+            if name in _table().running:
+                await stop_application(name)
+        raise
+    return started
+
+
+async def stop_application(name: str) -> None:
+    """Stop an application: its `prep_stop`, its tree in reverse, its `stop`. Those that depend on it run on.
+
+    Raises:
+        NotStarted: It does not run.
+    """
+    running = _table().running
+    if name not in running:
+        raise NotStarted(name)
+    master = running[name]
+    if master is not None and master.alive:
+        try:
+            await stop(master, "shutdown")
+        except CallFailed as failed:
+            if failed.reason != "noproc":
+                _log.warning("application %s ended with %s when it was stopped", name, describe(failed.reason))
+    running.pop(name, None)
+
+
+async def stop_all() -> None:
+    """Stop every application that runs, the last started first."""
+    for name in reversed(list(_table().running)):
+        if name in _table().running:
+            await stop_application(name)
+
+
+def running_applications() -> list[str]:
+    """The names of the applications that run, in the order of starting."""
+    return list(_table().running)
+
+
+# Settings.
+
+
+def get_env(name: str, key: str, default: Any = None) -> Any:
+    """A value of an application, running or not; `default` when there is none."""
+    return _table().env.get(name, {}).get(key, default)
+
+
+def fetch_env(name: str, key: str) -> Any:
+    """A value of an application. Raises NotFound."""
+    env = _table().env.get(name, {})
+    if key not in env:
+        raise NotFound(key)
+    return env[key]
+
+
+def put_env(name: str, key: str, value: Any) -> None:
+    """Set a value of an application, which need not be known yet."""
+    _table().env.setdefault(name, {})[key] = value
+
+
+# The process of one application.
+
+
+class ApplicationMaster(GenServer[Application, Any, Any, "_Running"]):
+    """Parent of an application's top supervisor; runs the hooks around its end."""
+
+    trap_exit = True
+
+    async def init(self, application: Application) -> _Running | Stop[_Running]:
+        current_process().label = f"application[{application.name}]"
+        top = None
+        if application.start is not None:
+            try:
+                started = await application.start()
+            except StartFailed as failed:
+                return Stop(failed.reason)
+            top = pid_of(started)
+            if not isinstance(top, Pid):
+                return Stop(("bad_return", started))
+        return _Running(application, top)
+
+    async def handle_info(self, message: Any, state: _Running) -> NoReply[_Running] | Stop[_Running]:
+        if isinstance(message, Exit) and message.pid is state.top:
+            state.top = None
+            return Stop(message.reason if is_orderly(message.reason) else ("shutdown", message.reason), state)
+        return NoReply(state)
+
+    async def terminate(self, reason: Any, state: _Running) -> None:
+        application = state.application
+        await _run_hook(application.prep_stop)
+        if state.top is not None:
+            await stop_process(state.top, "infinity")
+        await _run_hook(application.stop)
+        _table().running.pop(application.name, None)
+
+
+@define(eq=False)
+class _Running:
+    """An application and its top supervisor, while that lives."""
+
+    application: Application
+    top: Pid | None
+
+
+async def _run_hook(hook: Hook | None) -> None:
+    if hook is None:
+        return
+    try:
+        result = hook()
+        if isawaitable(result):
+            await result
+    except (Exception, ProcessExit):
+        _log.exception("a hook around the end of an application failed")
+
+
+def _table() -> _Applications:
+    table: _Applications = current_runtime().store.setdefault("applications", _Applications())
+    return table
+
+
+def _loaded(application: Application | str) -> Application:
+    if isinstance(application, Application):
+        load(application)
+        return _table().known[application.name]
+    known = _table().known.get(application)
+    if known is None:
+        raise BadArgument(f"there is no application named {application!r}")
+    return known
+
+
+def _dependency_names(application: Application) -> list[str]:
+    return [dep if isinstance(dep, str) else dep.name for dep in application.deps]
+
+
+def _in_order(application: Application, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """The names of what an application depends on, each after its own dependencies, and then its own."""
+    if application.name in above:
+        raise BadArgument(f"applications depend on each other: {' > '.join((*above, application.name))}")
+    for name in _dependency_names(application):
+        yield from _in_order(_loaded(name), (*above, application.name))
+    yield application.name

@@ -1,0 +1,227 @@
+"""Edge. How a supervisor starts one child, and how it stops one or many; runs in the supervisor's process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from attrs import define, field, frozen
+
+from lemon_otp import telemetry
+from lemon_otp.child_spec import ChildKind, ChildSpec, Shutdown
+from lemon_otp.clock import monotonic_s
+from lemon_otp.errors import BadChildSpec, ProcessExit, ReceiveTimeout, StartFailed
+from lemon_otp.exits import Down, Exit, describe, is_orderly
+from lemon_otp.machine import Process
+from lemon_otp.pid import MonitorRef, Pid
+from lemon_otp.process import exit_signal, monitor, receive, self_pid, unlink
+
+_log: Final = logging.getLogger("lemon_otp")
+
+
+@frozen
+class ChildInfo:
+    """One child, as `which_children` lists it.
+
+    Attributes:
+        id: Of its spec; under a DynamicSupervisor it need not be unique.
+        pid: None for a child that is stopped; "restarting" for one whose restart is awaited.
+        kind: Worker or supervisor.
+        module: Dotted path of its module, when known.
+    """
+
+    id: Any
+    pid: Pid | None | Literal["restarting"]
+    kind: ChildKind
+    module: str | None
+
+
+@frozen
+class ChildCounts:
+    """How many children there are.
+
+    Attributes:
+        specs: Children known, running or not.
+        active: Children that run.
+        supervisors: Supervisors among the known ones.
+        workers: The others.
+    """
+
+    specs: int
+    active: int
+    supervisors: int
+    workers: int
+
+
+@define(eq=False)
+class Child:
+    """What a supervisor keeps of one child."""
+
+    spec: ChildSpec
+    pid: Pid | None = None
+    restarting: bool = False
+    restarts: int = 0
+
+    def info(self) -> ChildInfo:
+        """The child as others may see it."""
+        return ChildInfo(self.spec.id, "restarting" if self.restarting else self.pid, self.spec.kind, self.spec.module)
+
+
+@frozen
+class Refused:
+    """A start that failed.
+
+    Attributes:
+        reason: As the BEAM would give it.
+        error: The exception behind it, if there is one.
+        exited: Whether the start function raised or exited, rather than saying why it could not start.
+    """
+
+    reason: Any
+    error: BaseException | None = field(default=None, eq=False)
+    exited: bool = False
+
+    def as_error(self) -> StartFailed:
+        """The exception for whoever asked for the start."""
+        failed = StartFailed(self.reason)
+        failed.__cause__ = self.error.__cause__ or self.error if isinstance(self.error, StartFailed) else self.error
+        return failed
+
+
+def count(children: Iterable[Child]) -> ChildCounts:
+    """The numbers that `count_children` answers."""
+    listed = list(children)
+    supervisors = sum(1 for child in listed if child.spec.kind == "supervisor")
+    active = sum(1 for child in listed if child.pid is not None)
+    return ChildCounts(len(listed), active, supervisors, len(listed) - supervisors)
+
+
+async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid | None | tuple[Pid, Any] | Refused:
+    """Call the start function: what it returned, or why there is no child."""
+    try:
+        started = await spec.start(*extra_arguments)
+    except (StartFailed, BadChildSpec) as error:
+        return Refused(error.reason, error)
+    except ProcessExit as error:
+        return Refused(error.reason, error, exited=True)
+    except Exception as error:
+        return Refused(error, error, exited=True)
+    if started is None or isinstance(started, Pid):
+        return started
+    if isinstance(started, tuple) and len(started) == 2 and isinstance(started[0], Pid):
+        return started
+    return Refused(started)
+
+
+def pid_of(started: Pid | None | tuple[Pid, Any]) -> Pid | None:
+    """The pid in what a start function returned."""
+    return started[0] if isinstance(started, tuple) else started
+
+
+async def stop(pid: Pid, shutdown: Shutdown) -> Any:
+    """Stop a child and wait until it has ended; the reason it ended with. Its Exit message is used up."""
+    ref = monitor(pid)
+    exit_signal(pid, "kill" if shutdown == "brutal_kill" else "shutdown")
+
+    def is_down(message: Any) -> bool:
+        return type(message) is Down and message.ref is ref
+
+    timeout_s = None if isinstance(shutdown, str) else shutdown
+    try:
+        down: Down = await receive(is_down, timeout_s=timeout_s)
+    except ReceiveTimeout:
+        exit_signal(pid, "kill")
+        down = await receive(is_down)
+    return await _forget_link(pid, down.reason)
+
+
+async def _forget_link(pid: Pid, reason: Any) -> Any:
+    """Unlink; the true reason of an end that came before the monitor is in the Exit message."""
+    unlink(pid)
+    try:
+        message: Exit = await receive(lambda message: type(message) is Exit and message.pid is pid, timeout_s=0)
+    except ReceiveTimeout:
+        return reason
+    return message.reason
+
+
+async def stop_together(children: Iterable[Child]) -> None:
+    """Tell all these children to stop at the same time and wait for all, each within its own time."""
+    waiting: dict[MonitorRef, Pid] = {}
+    deadlines: list[tuple[float, MonitorRef]] = []
+    now_s = monotonic_s()
+    for child in children:
+        pid, shutdown = child.pid, child.spec.shutdown
+        if pid is None:
+            continue
+        ref = monitor(pid)
+        unlink(pid)
+        waiting[ref] = pid
+        exit_signal(pid, "kill" if shutdown == "brutal_kill" else "shutdown")
+        if not isinstance(shutdown, str):
+            deadlines.append((now_s + shutdown, ref))
+    deadlines.sort(key=lambda deadline: deadline[0], reverse=True)
+
+    def is_awaited(message: Any) -> bool:
+        return type(message) is Down and message.ref in waiting
+
+    while waiting:
+        while deadlines and deadlines[-1][1] not in waiting:
+            deadlines.pop()
+        timeout_s = max(0.0, deadlines[-1][0] - monotonic_s()) if deadlines else None
+        try:
+            down: Down = await receive(is_awaited, timeout_s=timeout_s)
+        except ReceiveTimeout:
+            exit_signal(waiting[deadlines.pop()[1]], "kill")
+        else:
+            del waiting[down.ref]
+
+
+# What operators see.
+
+
+CHILD_ENDED: Final = ("lemon_otp", "supervisor", "child_ended")
+
+
+def note_end(supervisor: Process, child: Child, pid: Pid, reason: Any) -> None:
+    """Tell that a child ended by itself. Its own crash report says the rest."""
+    if CHILD_ENDED in supervisor.runtime.handlers:
+        metadata = {"supervisor": supervisor, "id": child.spec.id, "pid": pid, "reason": reason}
+        telemetry.execute_in(supervisor.runtime, CHILD_ENDED, {"count": 1}, metadata)
+
+
+def note_restart(spec: ChildSpec, restarts: int) -> None:
+    """Tell that a child is about to be started again."""
+    telemetry.execute(
+        ("lemon_otp", "supervisor", "restart"),
+        {"restarts": restarts},
+        {"supervisor": self_pid(), "id": spec.id},
+    )
+
+
+def note_refused(spec: ChildSpec, refused: Refused) -> None:
+    """Tell that a child did not start."""
+    me = self_pid()
+    if not is_orderly(refused.reason):
+        _log.warning("child %r of %r did not start: %s", spec.id, me, describe(refused.reason))
+    telemetry.execute(
+        ("lemon_otp", "supervisor", "start_error"),
+        {"count": 1},
+        {"supervisor": me, "id": spec.id, "reason": refused.reason},
+    )
+
+
+def note_give_up(spec: ChildSpec, max_restarts: int, max_seconds: float) -> None:
+    """Tell that the supervisor ends because a child was started again too often."""
+    me = self_pid()
+    _log.error("%r gives up: child %r needed more than %d restarts in %g s", me, spec.id, max_restarts, max_seconds)
+    telemetry.execute(("lemon_otp", "supervisor", "give_up"), {"count": 1}, {"supervisor": me, "id": spec.id})
+
+
+def note_stop(spec: ChildSpec, reason: Any) -> None:
+    """Tell when a child that was asked to stop ended otherwise."""
+    if not is_orderly(reason) and reason != "killed":
+        me = self_pid()
+        _log.warning("child %r of %r ended with %s when asked to stop", spec.id, me, describe(reason))
+

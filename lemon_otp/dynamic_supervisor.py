@@ -1,0 +1,318 @@
+"""Process. A supervisor of children that come and go while it runs; they are known by their pids.
+
+Tree:  wherever an application puts it; its children below it, in no particular order
+Asked: StartChild, TerminateChild, WhichChildren, CountChildren
+Told:  TryAgain (by itself, for a restart that failed or waits)
+Holds: Crowd: one Child a pid, and the window in which restarts are counted
+Emits: telemetry ("lemon_otp", "supervisor", "child_ended" | "restart" | "start_error" | "give_up")
+
+The strategy is one_for_one. Its own end stops all children at the same time, each within its own shutdown time.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, TypeAlias, cast as typed
+
+from attrs import define, field, frozen
+
+from lemon_otp import children as family
+from lemon_otp.callbacks import NoReply, Reply, Stop
+from lemon_otp.caller import Caller
+from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
+from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
+from lemon_otp.clock import monotonic_s
+from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound
+from lemon_otp.exits import Exit
+from lemon_otp.gen_server import GenServer, Request, call, cast
+
+from lemon_otp.machine import Process
+from lemon_otp.pid import Address, Name, Pid
+from lemon_otp.process import current_process, self_pid, send_after
+from lemon_otp.restarts import Backoff, RestartWindow, starts_again
+from lemon_otp.server_process import log_unexpected
+from lemon_otp.supervisor import check_limits, default_id, raised
+
+
+@frozen
+class StartChild(Request[Any]):
+    """Start one more child."""
+
+    spec: ChildSpec
+
+
+@frozen
+class TerminateChild(Request[Any]):
+    """Stop this child and forget it."""
+
+    pid: Pid
+
+
+@frozen
+class WhichChildren(Request[list[ChildInfo]]):
+    """List the children."""
+
+
+@frozen
+class CountChildren(Request[ChildCounts]):
+    """Count the children."""
+
+
+@frozen
+class TryAgain:
+    """Start the child again that ran, or was last wanted, as this process."""
+
+    pid: Pid
+
+
+@frozen
+class Options:
+    """What a dynamic supervisor is started with."""
+
+    max_children: int | None = None
+    extra_arguments: tuple[Any, ...] = ()
+    max_restarts: int = 3
+    max_seconds: float = 5.0
+    backoff: Backoff | None = None
+
+
+@define(eq=False)
+class Crowd:
+    """The state of a dynamic supervisor. A child that is being restarted stays under its last pid."""
+
+    options: Options
+    window: RestartWindow
+    random: Random = field(factory=Random)
+    children: dict[Pid, Child] = field(factory=dict)
+
+    def listed(self) -> list[Child]:
+        """The children, oldest first, for `introspect`."""
+        return list(self.children.values())
+
+    def forget_at_exit(self, process: Process) -> None:
+        """Forget a temporary child the moment it ends, so that its supervisor need not be told by a message."""
+        process.at_exit(self._temporary_ended)
+
+    def _temporary_ended(self, process: Process, reason: Any) -> None:
+        supervisor = process.parent
+        if supervisor is None or process.links is None or supervisor not in process.links:
+            return  # it unlinked itself: then its supervisor does not hear of its end
+        child = self.children.pop(process, None)
+        if child is not None:
+            process.unlink(supervisor)
+            family.note_end(supervisor, child, process, reason)
+
+
+Asked: TypeAlias = StartChild | TerminateChild | WhichChildren | CountChildren
+
+
+class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
+    """Starts children on request and starts them again when they fail."""
+
+    trap_exit = True
+
+    # Client side: runs in the caller.
+
+    @classmethod
+    async def start_link(  # type: ignore[override]
+        cls,
+        *,
+        name: Name | None = None,
+        max_children: int | None = None,
+        extra_arguments: tuple[Any, ...] = (),
+        max_restarts: int = 3,
+        max_seconds: float = 5.0,
+        backoff: Backoff | None = None,
+    ) -> Pid:
+        """Start a supervisor without children, linked to the caller.
+
+        Args:
+            name: Its registered name.
+            max_children: Bound on the children, those that are being restarted included; None for no bound.
+            extra_arguments: What each start function is called with.
+            max_restarts: Restarts allowed within `max_seconds`; one more ends the supervisor with "shutdown".
+            max_seconds: Length of that window.
+            backoff: Wait before each restart; None starts again at once, as OTP does.
+
+        Raises:
+            AlreadyStarted: The name belongs to a running process.
+            BadArgument: A limit is nonsense. Nothing was started.
+        """
+        if max_children is not None and (isinstance(max_children, bool) or max_children < 0):
+            raise BadArgument(f"max_children is a number from 0 on or None, not {max_children!r}")
+        check_limits(max_restarts, max_seconds)
+        options = Options(max_children, tuple(extra_arguments), max_restarts, max_seconds, backoff)
+        return typed("Pid", await super().start_link(options, name=name))
+
+    @classmethod
+    def child_spec(  # type: ignore[override]
+        cls,
+        *,
+        id: Any = None,  # noqa: A002 - the name that child specifications have for it
+        name: Name | None = None,
+        restart: Restart = "permanent",
+        shutdown: Shutdown = "infinity",
+        significant: bool = False,
+        **options: Any,
+    ) -> ChildSpec:
+        """How another supervisor starts this one; options as for `start_link`. Its id is by default its name."""
+
+        async def start() -> Pid:
+            return await cls.start_link(name=name, **options)
+
+        return ChildSpec(
+            id=default_id(cls, name) if id is None else id,
+            start=start,
+            restart=restart,
+            shutdown=shutdown,
+            kind="supervisor",
+            significant=significant,
+            module=cls.__module__,
+        )
+
+    @staticmethod
+    async def start_child(supervisor: Address, spec: ChildSpec, *, timeout_s: float | None = None) -> Pid:
+        """Start a child and wait until its `init` has returned.
+
+        Args:
+            supervisor: Pid or name of a running DynamicSupervisor.
+            spec: What to start. Ids may repeat.
+            timeout_s: How long to wait for the supervisor's answer; None waits for it.
+
+        Returns:
+            The child's pid: alive, linked to the supervisor and listed by `which_children`. A start function that
+            declines makes it None, and nothing is kept; one that adds information makes it `(pid, info)`.
+
+        Raises:
+            MaxChildren: The bound is reached. Nothing was started.
+            StartFailed: The child did not start; see `__cause__`. No restart was counted.
+            CallFailed: The supervisor is gone.
+
+        Cancelling leaves running a child that had already started.
+        """
+        return typed("Pid", raised(await call(supervisor, StartChild(spec), timeout_s=timeout_s)))
+
+    @staticmethod
+    async def terminate_child(supervisor: Address, pid: Pid, *, timeout_s: float | None = None) -> None:
+        """Stop a child, and return when it has ended. Raises NotFound when it is no child of this supervisor."""
+        raised(await call(supervisor, TerminateChild(pid), timeout_s=timeout_s))
+
+    @staticmethod
+    async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:
+        """The children, oldest first."""
+        return await call(supervisor, WhichChildren(), timeout_s=timeout_s)
+
+    @staticmethod
+    async def count_children(supervisor: Address, *, timeout_s: float | None = None) -> ChildCounts:
+        """How many children there are."""
+        return await call(supervisor, CountChildren(), timeout_s=timeout_s)
+
+    # Server side: runs in the process, one message at a time.
+
+    async def init(self, options: Options) -> Any:
+        return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds))
+
+    async def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Reply[Crowd]:
+        match message:
+            case StartChild(spec):
+                answer = await self.add(spec, state)
+            case TerminateChild(pid):
+                answer = await self._terminate_child(pid, state)
+            case WhichChildren():
+                answer = [child.info() for child in state.children.values()]
+            case CountChildren():
+                answer = family.count(state.children.values())
+        return Reply(answer, state)
+
+    async def handle_cast(self, message: TryAgain, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+        child = state.children.get(message.pid)
+        if child is None or not child.restarting:
+            return NoReply(state)
+        return await self._restart(message.pid, child, state)
+
+    async def handle_info(self, message: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+        if isinstance(message, Exit):
+            return await self._child_ended(message.pid, message.reason, state)
+        if isinstance(message, _Due):
+            child = state.children.get(message.pid)
+            if child is not None and child.restarting:
+                await self._restart_now(message.pid, child, state)
+            return NoReply(state)
+        log_unexpected(current_process(), message)
+        return NoReply(state)
+
+    async def terminate(self, reason: Any, state: Crowd) -> None:
+        await family.stop_together(state.listed())
+
+    # Below: what a supervisor does with its children.
+
+    async def add(self, spec: ChildSpec, state: Crowd) -> Any:
+        """Start a child; what start_child answers, an exception among it."""
+        options = state.options
+        if not isinstance(spec, ChildSpec):
+            return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
+        if options.max_children is not None and len(state.children) >= options.max_children:
+            return MaxChildren()
+        started = await family.start(spec, options.extra_arguments)
+        if isinstance(started, Refused):
+            family.note_refused(spec, started)
+            return started.as_error()
+        pid = family.pid_of(started)
+        if pid is not None:
+            state.children[pid] = Child(spec, pid)
+            if spec.restart == "temporary" and isinstance(pid, Process) and pid.parent is current_process():
+                state.forget_at_exit(pid)
+        return started
+
+    async def _terminate_child(self, pid: Pid, state: Crowd) -> NotFound | None:
+        child = state.children.pop(pid, None)
+        if child is None:
+            return NotFound(pid)
+        if child.pid is not None:
+            family.note_stop(child.spec, await family.stop(child.pid, child.spec.shutdown))
+        return None
+
+    async def _child_ended(self, pid: Pid, reason: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+        child = state.children.get(pid)
+        if child is None:
+            return NoReply(state)
+        family.note_end(current_process(), child, pid, reason)
+        if not starts_again(child.spec.restart, reason):
+            del state.children[pid]
+            return NoReply(state)
+        return await self._restart(pid, child, state)
+
+    async def _restart(self, pid: Pid, child: Child, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+        options, window = state.options, state.window
+        if not window.record(monotonic_s()):
+            family.note_give_up(child.spec, options.max_restarts, options.max_seconds)
+            del state.children[pid]
+            return Stop("shutdown", state)
+        child.restarts += 1
+        child.pid, child.restarting = None, True
+        family.note_restart(child.spec, window.count)
+        if options.backoff is not None:
+            send_after(self_pid(), _Due(pid), options.backoff.delay_s(window.count, state.random))
+        else:
+            await self._restart_now(pid, child, state)
+        return NoReply(state)
+
+    async def _restart_now(self, pid: Pid, child: Child, state: Crowd) -> None:
+        started = await family.start(child.spec, state.options.extra_arguments)
+        if isinstance(started, Refused):
+            # Back to the mailbox before trying again: requests and exits get their turn between two attempts.
+            family.note_refused(child.spec, started)
+            cast(self_pid(), TryAgain(pid))
+            return
+        del state.children[pid]
+        new_pid = family.pid_of(started)
+        if new_pid is not None:
+            child.pid, child.restarting = new_pid, False
+            state.children[new_pid] = child
+
+
+@frozen
+class _Due:
+    """The wait before a restart is over."""
+
+    pid: Pid

@@ -1,0 +1,425 @@
+"""Process. The one bounded, cancelable queue between a producer and its readers.
+
+Tree:  beside the supervisors: one guard process a stream, gone once the terminal event was read, the owner is
+       gone, or the stream was canceled
+Holds: who owns, feeds and runs the stream, and its deadline; events themselves never pass through a process:
+       `push` and `events` work on the buffer directly
+
+A stream carries ordinary events and then exactly one terminal event, which says how it ended. The first terminal
+wins; it reaches a reader however full the buffer is; cancelling keeps what was buffered before it readable. The
+packages above name their own terminal events in a `Terminals`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, cast
+
+from lemon_otp import event_stream_guard as guard
+from lemon_otp.errors import CallTimeout, StreamFailed
+from lemon_otp.event_queue import DropStrategy, EventQueue, StreamStats
+from lemon_otp.pid import Pid
+from lemon_otp.process import current_process, current_runtime, send, spawn
+from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamReady, StreamResult, Terminals
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    E = TypeVar("E", default=Any)
+    R = TypeVar("R", default=Any)
+else:
+    from typing import TypeVar
+
+    E = TypeVar("E")
+    R = TypeVar("R")
+
+PushResult: TypeAlias = Literal["ok", "overflow", "canceled"]
+"""Accepted (perhaps at the cost of another event); refused because the buffer is full; refused because it ended."""
+
+DEFAULT_TERMINALS: Final = Terminals()
+_UNSEEN: Final = object()
+_END: Final = object()
+_log: Final = logging.getLogger(__name__)
+
+
+class EventStream(Generic[E, R]):
+    """A bounded stream of events with one terminal event, made by `start`.
+
+    Everything but reading, `result` and `push_async` must be called on the thread of the event loop.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_abort",
+        "_listener",
+        "_outcome",
+        "_queue",
+        "_readers",
+        "_runtime",
+        "_subscribers",
+        "_terminal",
+        "_terminals",
+        "_told",
+        "_waiting",
+        "pid",
+    )
+
+    pid: Pid
+    """The stream's guard process."""
+
+    def __init__(self, queue: EventQueue[E], terminals: Terminals) -> None:
+        self._queue = queue
+        self._terminals = terminals
+        self._outcome: Outcome | None = None
+        self._terminal: object = _UNSEEN
+        self._abort: Any = None
+        self._readers: deque[_Seat] = deque()
+        self._waiting: list[_Seat] = []
+        self._subscribers: list[Pid] = []
+        self._listener: Pid | None = None
+        self._told = False
+        self._runtime = current_runtime()
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        owner: Pid | None | Literal["caller"] = "caller",
+        runner: Pid | None = None,
+        max_queue: int = 10_000,
+        drop_strategy: DropStrategy = "error",
+        timeout_ms: int | None = 300_000,
+        cancel_grace_ms: int = guard.CANCEL_GRACE_MS,
+        terminals: Terminals = DEFAULT_TERMINALS,
+        link: bool = False,
+    ) -> Self:
+        """An open, empty stream.
+
+        Args:
+            owner: The stream is canceled with `owner_down` when this process ends, however it ends. By default the
+                calling process; None for a stream that nobody owns.
+            runner: The producer. When it ends, however it ends, before a terminal event, the stream fails with
+                `("runner_crashed", reason)`.
+            max_queue: How many ordinary events may wait to be read.
+            drop_strategy: What happens to an event for which there is no room.
+            timeout_ms: The stream is canceled with `timeout` when it is still open after this time; None for never.
+            cancel_grace_ms: How long an attached task may take to end after a cancel before it is killed. A value
+                that is no positive whole number means 100.
+            terminals: The terminal events of this stream.
+            link: Also link the guard process to the caller, so that a crash of either takes the other along.
+
+        Raises:
+            ValueError: `max_queue`, `drop_strategy` or `timeout_ms` is nonsense. Nothing was started.
+        """
+        if timeout_ms is not None and (isinstance(timeout_ms, bool) or timeout_ms < 0):
+            raise ValueError(f"timeout_ms must be a positive number of milliseconds or None, not {timeout_ms!r}")
+        stream = cls(EventQueue(max_queue, drop_strategy), terminals)
+        watched = guard.Watched(
+            owner=guard.caller() if owner == "caller" else owner,
+            runner=runner,
+            timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+            grace_s=guard.grace_s(cancel_grace_ms),
+        )
+        stream.pid = spawn(guard.run, stream, watched, link=link, label="event_stream")
+        return stream
+
+    @classmethod
+    def start_link(cls, **options: Any) -> Self:
+        """`start` with `link=True`."""
+        return cls.start(link=True, **options)
+
+    # The producer's side.
+
+    def push(self, event: E) -> PushResult:
+        """Hand an event to a waiting reader or buffer it; says what became of it. Never waits.
+
+        A terminal event ends the stream as `complete`, `error` and `cancel` do.
+        """
+        if self._outcome is not None:
+            return "canceled"
+        if self._terminals.kinds.get(event.__class__, _UNSEEN) is not None and self._push_terminal(event):
+            return "ok"
+        readers = self._readers
+        while readers:
+            reader = readers.popleft()
+            if not reader.settled:
+                reader.settle(event)
+                return "ok"
+        taken = self._queue.offer(event)
+        if self._listener is not None and not self._told:
+            self._tell_listener(self._listener)
+        return "ok" if taken else "overflow"
+
+    def push_async(self, event: E) -> None:
+        """`push` for a producer that does not care: never fails, never waits, may be called from any thread.
+
+        Where `push` would say `overflow` the event is dropped with a warning.
+        """
+        if get_ident() == self._runtime.thread_id:
+            self._push_or_warn(event)
+        else:
+            self._runtime.post(self._push_or_warn, event)
+
+    def complete(self, value: R) -> None:
+        """End the stream well; `result` answers `value`. Does nothing when it ended before."""
+        if self._outcome is None:
+            self._finish(self._terminals.completed(value), Completed(value))
+
+    def error(self, reason: Any, partial: Any = None) -> None:
+        """End the stream badly; what is buffered stays readable. Does nothing when it ended before.
+
+        Args:
+            reason: Why; `result` raises it in a `StreamFailed`.
+            partial: What there is of a result.
+        """
+        if self._outcome is None:
+            self._finish(self._terminals.failed(reason, partial), Failed(reason, partial))
+
+    def cancel(self, reason: Any = "canceled") -> None:
+        """End the stream because nobody wants its end. Does nothing when it ended before.
+
+        The attached task's signal is aborted, then the task is asked to stop, and killed when it does not within the
+        grace time. What was buffered before stays readable, and the canceled event after it.
+        """
+        if self._outcome is not None:
+            return
+        signal, self._abort = self._abort, None
+        if signal is not None:
+            guard.abort(signal, reason)
+        if self._outcome is None:
+            self._finish(self._terminals.canceled(reason), Canceled(reason), extra_slot=True)
+
+    def attach_task(self, task: Pid, signal: Any = None) -> None:
+        """Stop this process when the stream is canceled, fail when it ends before a terminal event.
+
+        One task at a time: attaching another forgets the first. Does nothing for a stream that has ended.
+
+        Args:
+            task: The process that does the work. It is not linked.
+            signal: Something with `abort(reason)` that `cancel` calls before it stops the task.
+        """
+        if self._outcome is None:
+            self._abort = signal
+            send(self.pid, guard.Attach(task))
+
+    # The reader's side.
+
+    def events(self) -> AsyncIterator[E]:
+        """The events in order, the terminal one included; then the iteration ends.
+
+        Several iterators compete: each event goes to one of them, and those that do not get the terminal event just
+        end. Leaving an iterator loses no event.
+        """
+        return _Events(self)
+
+    def deliver_to(self, pid: Pid) -> None:
+        """Send `pid` a `StreamReady` when events wait that it has not been told of; it reads them with `take_all`.
+
+        For a process that has other messages to attend to, in place of `events`: one message for a burst of events.
+        """
+        self._listener, self._told = pid, False
+        if self._queue.events:
+            self._tell_listener(pid)
+
+    def take_all(self) -> list[E]:
+        """Every event that waits, in order, the terminal one included. Never waits itself."""
+        self._told = False
+        events = list(self._queue.events)
+        self._queue.events.clear()
+        if events and events[-1] is self._terminal:
+            self._note_terminal_read()
+        return events
+
+    async def result(self, timeout_s: float | None = None) -> R:
+        """The value the stream was completed with. Reads no event; any number of callers get the same answer.
+
+        Raises:
+            StreamFailed: It ended otherwise: reason and partial of `error`, `("canceled", reason)`, or
+                `stream_closed` when its process was killed.
+            CallTimeout: It was still open after `timeout_s` seconds. The stream is as it was.
+        """
+        if self._outcome is None:
+            await self._until_finished(timeout_s)
+        outcome = self._outcome
+        if isinstance(outcome, Completed):
+            return cast("R", outcome.value)
+        if isinstance(outcome, Failed):
+            raise StreamFailed(outcome.reason, outcome.partial)
+        assert outcome is not None  # noqa: S101
+        raise StreamFailed(("canceled", outcome.reason))
+
+    def subscribe_result(self, pid: Pid) -> None:
+        """Send `pid` a `StreamResult` when the stream ends, at once when it has."""
+        if self._outcome is not None:
+            send(pid, StreamResult(self, self._outcome))
+        else:
+            self._subscribers.append(pid)
+
+    def stats(self) -> StreamStats:
+        """How full the stream is and what it dropped."""
+        return self._queue.stats()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the stream ended; None while it is open."""
+        return self._outcome
+
+    @property
+    def done(self) -> bool:
+        """Whether the stream has ended; events may still wait to be read."""
+        return self._outcome is not None
+
+    def __repr__(self) -> str:
+        state = "open" if self._outcome is None else type(self._outcome).__name__.lower()
+        return f"<EventStream {state}, {len(self._queue)} of {self._queue.max_size} buffered>"
+
+    # Below: between the handle, its readers and its guard.
+
+    @property
+    def canceled(self) -> bool:
+        """Whether it ended by a cancel."""
+        return isinstance(self._outcome, Canceled)
+
+    @property
+    def terminal_read(self) -> bool:
+        """Whether a reader has taken the terminal event."""
+        return self._terminal is _END
+
+    def guard_ended(self) -> None:
+        """The guard process is gone. An open stream without one is closed."""
+        if self._outcome is None:
+            reason = "stream_closed"
+            self._finish(self._terminals.canceled(reason), Failed(reason), extra_slot=True)
+
+    def _push_terminal(self, event: E) -> bool:
+        kind = self._terminals.kind(event)
+        if kind is None:
+            return False
+        self._finish(event, self._terminals.outcome_of(event, kind), extra_slot=kind == "canceled")
+        return True
+
+    def _push_or_warn(self, event: E) -> None:
+        if self.push(event) == "overflow":
+            dropped = self._queue.dropped
+            if dropped & (dropped - 1) == 0:  # the first, second, fourth, eighth...: a flood of drops is no flood of logs
+                _log.warning("event stream is full (%d): %d events dropped so far", self._queue.max_size, dropped)
+
+    def _finish(self, terminal: E, outcome: Outcome, *, extra_slot: bool = False) -> None:
+        self._outcome = outcome
+        self._terminal = terminal
+        self._abort = None
+        taken = False
+        for reader in self._readers:
+            if not reader.settled:
+                reader.settle(_END if taken else terminal)
+                taken = True
+        self._readers.clear()
+        if not taken:
+            self._queue.end_with(terminal, extra_slot=extra_slot)
+            if self._listener is not None and not self._told:
+                self._tell_listener(self._listener)
+        for waiting in self._waiting:
+            waiting.settle(True)
+        self._waiting.clear()
+        for pid in self._subscribers:
+            send(pid, StreamResult(self, outcome))
+        self._subscribers.clear()
+        send(self.pid, guard.ENDED)
+
+    def _tell_listener(self, listener: Pid) -> None:
+        self._told = True
+        send(listener, StreamReady(self))
+
+    def _note_terminal_read(self) -> None:
+        self._terminal = _END
+        send(self.pid, guard.READ)
+
+    async def _wait_for_event(self) -> Any:
+        reader = _Seat()
+        self._readers.append(reader)
+        try:
+            await current_process().wait_cell(reader)
+        except BaseException:
+            if not reader.settled:
+                reader.settled = True
+                self._readers.remove(reader)
+            elif reader.value is not _END:
+                self._hand_on(reader.value)
+            raise
+        return reader.value
+
+    def _hand_on(self, event: E) -> None:
+        """Give an event that a reader got but will not read to another one, or back to the buffer."""
+        for other in self._readers:
+            if not other.settled:
+                self._readers.remove(other)
+                other.settle(event)
+                return
+        self._queue.put_back(event)
+
+    async def _until_finished(self, timeout_s: float | None) -> None:
+        waiting = _Seat()
+        self._waiting.append(waiting)
+        timers = self._runtime.timers
+        timer = None if timeout_s is None else timers.add(timeout_s, waiting.settle, False)
+        try:
+            await current_process().wait_cell(waiting)
+        finally:
+            if timer is not None:
+                timers.cancel(timer)
+            if self._outcome is None:
+                self._waiting.remove(waiting)
+        if not waiting.value:
+            raise CallTimeout(self, timeout_s)
+
+
+class _Seat:
+    """Where one reader waits."""
+
+    __slots__ = ("settled", "value", "waiter")
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.value: Any = None
+        self.waiter: Any = None
+
+    def settle(self, value: Any) -> None:
+        if not self.settled:
+            self.settled = True
+            self.value = value
+            if self.waiter is not None:
+                self.waiter.resume()
+
+
+class _Events(Generic[E]):
+    """One reader's place in a stream."""
+
+    __slots__ = ("_ended", "_stream")
+
+    def __init__(self, stream: EventStream[E, Any]) -> None:
+        self._stream = stream
+        self._ended = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E:
+        stream = self._stream
+        events = stream._queue.events
+        event: Any
+        if events and not self._ended:
+            event = events.popleft()
+        elif self._ended or stream._outcome is not None:
+            raise StopAsyncIteration
+        else:
+            event = await stream._wait_for_event()
+            if event is _END:
+                self._ended = True
+                raise StopAsyncIteration
+        if event is stream._terminal:
+            self._ended = True
+            stream._note_terminal_read()
+        return cast("E", event)
