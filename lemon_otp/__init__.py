@@ -80,6 +80,7 @@ from lemon_otp.process import (
     exit_process,
     exit_signal,
     link,
+    mailbox_length,
     monitor,
     receive,
     register,
@@ -105,7 +106,16 @@ from lemon_otp.supervisor import Supervisor
 from lemon_otp.table import Table, TableInfo, TableTransfer
 from lemon_otp.task import Task, TaskDone, TaskExit, TaskReply, TaskResult
 from lemon_otp.task_supervisor import TaskSupervisor
-from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamResult, Terminals
+from lemon_otp.terminals import (
+    Canceled,
+    Completed,
+    Failed,
+    Outcome,
+    StreamReady,
+    StreamResult,
+    TerminalKind,
+    Terminals,
+)
 
 __all__ = [
     "ANY",
@@ -172,6 +182,7 @@ __all__ = [
     "Stop",
     "Strategy",
     "StreamFailed",
+    "StreamReady",
     "StreamResult",
     "StreamStats",
     "Supervisor",
@@ -184,6 +195,7 @@ __all__ = [
     "TaskReply",
     "TaskResult",
     "TaskSupervisor",
+    "TerminalKind",
     "Terminals",
     "TimerRef",
     "UnhandledMessage",
@@ -205,6 +217,7 @@ __all__ = [
     "is_orderly",
     "link",
     "load",
+    "mailbox_length",
     "monitor",
     "monotonic_s",
     "put_env",

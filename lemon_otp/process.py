@@ -207,6 +207,7 @@ async def receive(match: Match | None = None, *, timeout_s: float | None = None)
             runtime = process.runtime
             runtime.fuel -= 1
             if runtime.fuel > 0:
+                process.handled += 1
                 return box.popleft()
     return await process.wait_message(match, timeout_s)
 
