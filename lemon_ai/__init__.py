@@ -1,8 +1,12 @@
 """One model call, well behaved. Start with `stream` and `complete`; `find_model` names what can be called."""
 
 from lemon_ai.admission import DispatcherPolicy
+from lemon_ai.application import APPLICATION
+from lemon_ai.call_dispatcher import CallDispatcher, Config, DispatcherState
 from lemon_ai.circuit import BreakerPolicy, Circuit
+from lemon_ai.circuit_breaker import CircuitBreaker
 from lemon_ai.classify import is_context_overflow
+from lemon_ai.client import complete, stream
 from lemon_ai.codec import message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
 from lemon_ai.environment import KEY_VARIABLES, KEYLESS, canonical, find_api_key, key_variables
 from lemon_ai.errors import (
@@ -30,6 +34,7 @@ from lemon_ai.errors import (
     UnknownApi,
     UnknownModel,
 )
+from lemon_ai.event_stream import ModelStream
 from lemon_ai.events import (
     BlockEvent,
     Snapshot,
@@ -74,11 +79,14 @@ from lemon_ai.models.catalog import Catalog, default_catalog, find_model, get_mo
 from lemon_ai.models.model import Compat, Model, ModelCost, calculate_cost
 from lemon_ai.partial_json import parse_partial
 from lemon_ai.provider import Provider, ProviderRequest
+from lemon_ai.provider_registry import ProviderRegistry
+from lemon_ai.rate_limiter import RateLimiter, RatePolicy
 from lemon_ai.redaction import redact, redact_headers, secrets_of
 from lemon_ai.retry_helper import RetryPolicy
 from lemon_ai.stream_options import CacheRetention, Context, ReasoningLevel, StreamOptions, Tool, new_context
 
 __all__ = [
+    "APPLICATION",
     "KEYLESS",
     "KEY_VARIABLES",
     "NO_USAGE",
@@ -95,15 +103,19 @@ __all__ = [
     "BreakerPolicy",
     "CacheRetention",
     "CallCanceled",
+    "CallDispatcher",
     "Catalog",
     "Circuit",
+    "CircuitBreaker",
     "CircuitOpen",
     "Compat",
+    "Config",
     "ContentRefused",
     "Context",
     "ContextOverflow",
     "Cost",
     "DispatcherPolicy",
+    "DispatcherState",
     "Fold",
     "ImageContent",
     "MaxConcurrency",
@@ -111,14 +123,18 @@ __all__ = [
     "MissingCredential",
     "Model",
     "ModelCost",
+    "ModelStream",
     "Provider",
     "ProviderError",
+    "ProviderRegistry",
     "ProviderRequest",
     "ProviderUnavailable",
     "ProviderUnreachable",
     "QuotaExhausted",
     "RateLimitReached",
     "RateLimited",
+    "RateLimiter",
+    "RatePolicy",
     "ReasoningLevel",
     "RetryPolicy",
     "ServerFailed",
@@ -154,6 +170,7 @@ __all__ = [
     "UserMessage",
     "calculate_cost",
     "canonical",
+    "complete",
     "default_catalog",
     "find_api_key",
     "find_model",
@@ -171,6 +188,7 @@ __all__ = [
     "redact",
     "redact_headers",
     "secrets_of",
+    "stream",
     "usage_from_wire",
     "usage_to_wire",
 ]

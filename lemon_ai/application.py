@@ -20,10 +20,10 @@ from lemon_ai.provider_registry import NAME as REGISTRY
 from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.providers.builtin import register_builtin
 from lemon_ai.providers.http import HttpTransport
-from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, get_env
+from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, get_env, put_env
 
 SUPERVISOR: Final = "lemon_ai.supervisor"
-_TRANSPORT: Final = "lemon_ai.transport"
+_TRANSPORT: Final = "transport"
 
 
 async def _start() -> Pid:
@@ -40,9 +40,17 @@ async def _start() -> Pid:
         strategy="one_for_one",
         name=SUPERVISOR,
     )
-    await register_builtin(HttpTransport())
+    transport = HttpTransport(keep_alive=True)
+    put_env("lemon_ai", _TRANSPORT, transport)
+    await register_builtin(transport)
     return supervisor
 
 
-APPLICATION: Final = Application("lemon_ai", _start)
+async def _close_connections() -> None:
+    transport = get_env("lemon_ai", _TRANSPORT)
+    if isinstance(transport, HttpTransport):
+        await transport.aclose()
+
+
+APPLICATION: Final = Application("lemon_ai", _start, stop=_close_connections)
 """Start it with `ensure_all_started(APPLICATION)`."""

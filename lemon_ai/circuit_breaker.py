@@ -145,9 +145,10 @@ class CircuitBreaker(GenServer[Start, Admit | GetCircuit | Reset, Report, Breake
     async def get_state(provider: str) -> Circuit | None:
         """The circuit as it is now; None where no breaker runs."""
         try:
-            return await call(name_of(provider), GetCircuit())
+            circuit: Circuit = await call(name_of(provider), GetCircuit())
         except CallFailed:
             return None
+        return circuit
 
     @staticmethod
     async def reset(provider: str) -> None:

@@ -93,7 +93,9 @@ async def complete(model: Model | str, context: Context, options: Options = None
 async def _begin(provider: Provider, request: ProviderRequest) -> ModelStream:
     running = open_model_stream(request.model, timeout_ms=request.options.stream_timeout)
     try:
-        worker = await TaskSupervisor.start_child(SUPERVISOR, run_call, running, provider, request)
+        worker = await TaskSupervisor.start_child(
+            SUPERVISOR, run_call, running, provider, request, label=f"{request.model.provider}/{request.model.id}"
+        )
     except BaseException:
         running.cancel("canceled")
         raise

@@ -109,9 +109,10 @@ class RateLimiter(GenServer[Start, Acquire | GetState, None, Bucket]):
     async def get_state(provider: str) -> LimiterState | None:
         """How full the bucket is; None where no limiter runs."""
         try:
-            return await call(name_of(provider), GetState())
+            state: LimiterState = await call(name_of(provider), GetState())
         except CallFailed:
             return None
+        return state
 
     # Server side: runs in the process, one message at a time.
 

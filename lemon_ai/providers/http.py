@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 LOOPBACK_IDLE_TIMEOUT_S = 300.0
 _LONGEST_ERROR_BODY = 1_000_000
+_DRAIN_S = 0.2
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -66,6 +67,8 @@ class HttpTransport:
                 async for events in _read(reader, chunks, request, secrets):
                     for event in events:
                         yield _redacted(event, secrets) if type(event) is StreamError else event
+                if self.keep_alive:
+                    await _drain(chunks)
 
     async def aclose(self) -> None:
         """Close the connections kept for this event loop."""
@@ -167,6 +170,14 @@ def _cut(error: ProviderError) -> ProviderError:
 async def _bytes(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
     async for chunk in answer.aiter_bytes():
         yield chunk
+
+
+async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read what is left behind a terminal event, if it is there already: only then can the connection be kept."""
+    with suppress(Exception):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in chunks:
+                pass
 
 
 async def _error_body(answer: httpx.Response) -> bytes:
