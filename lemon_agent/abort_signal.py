@@ -1,4 +1,9 @@
-"""Edge. One object that says "stop", handed down from whoever may say so to whatever must hear it."""
+"""Edge and process. An object that says "stop", handed down to whatever must hear it; and who lists those in use.
+
+Tree:  lemon_agent.supervisor / table_owner
+Owns:  the table `abort_signals`, one row a signal in use, for whoever looks from outside. What a signal says is in the
+       signal: a table owner that starts anew fills the table again, and nobody below notices.
+"""
 
 import asyncio
 import itertools
@@ -7,7 +12,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lemon_agent.errors import ToolError
+from lemon_otp import GenServer, NotAProcess, Table, current_runtime
 
+TABLE: Final = "abort_signals"
+_IN_USE: Final = "lemon_agent.abort_signals"
 _ids: Final = itertools.count(1)
 
 Heard = Callable[[Any], None]
@@ -79,6 +87,25 @@ class AbortSignal:
             self._reason = None
             self._redirect = False
 
+    def track(self) -> None:
+        """List it in the table of this runtime until `untrack`."""
+        in_use: set[AbortSignal] = current_runtime().store.setdefault(_IN_USE, set())
+        in_use.add(self)
+        table = Table.whereis(TABLE)
+        if table is not None:
+            table.insert((self.id, self))
+
+    def untrack(self) -> None:
+        """Take it off the list: whatever ran under it has ended. What it says stays."""
+        try:
+            runtime = current_runtime()
+        except NotAProcess:
+            return
+        runtime.store.setdefault(_IN_USE, set()).discard(self)
+        table = Table.whereis(TABLE)
+        if table is not None:
+            table.delete(self.id)
+
     def on_abort(self, heard: Heard) -> Callable[[], None]:
         """Have `heard` called with the reason when it is said, or at once when it was. Returns what undoes this."""
         with self._lock:
@@ -136,6 +163,22 @@ class AbortSignal:
     def _tell(self, heard: list[Heard], reason: Any) -> None:
         for each in heard:
             _on(self._loop, each, reason)
+
+
+class TableOwner(GenServer[None, None, None, Table]):
+    """Owns the table of signals in use, so that no short-lived process does."""
+
+    async def init(self, arg: None) -> Table:
+        table = Table.new(TABLE, access="public")
+        in_use: set[AbortSignal] = current_runtime().store.setdefault(_IN_USE, set())
+        table.insert([(signal.id, signal) for signal in in_use])
+        return table
+
+
+def signals_in_use() -> list[AbortSignal]:
+    """Every signal that something runs under, oldest first."""
+    table = Table.whereis(TABLE)
+    return [] if table is None else sorted((row[1] for row in table.rows()), key=lambda signal: signal.id)
 
 
 def is_aborted(signal: AbortSignal | None) -> bool:

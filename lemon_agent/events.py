@@ -169,7 +169,9 @@ class AgentEnd:
     messages: tuple[AgentMessage, ...]
     outcome: Outcome = "completed"
     reason: Any = None
-    """What ended it, when the outcome alone does not say: a stable string, or a tuple that starts with one."""
+    """What ended it, when the outcome alone does not say: a stable string, a tuple starting with one, an exception."""
+    error: BaseException | None = field(default=None, eq=False)
+    """The exception behind an outcome of "error", where there is one, such as a classified failure of a provider."""
 
 
 @frozen
@@ -221,6 +223,6 @@ class AgentEventMessage:
 
 @frozen
 class AgentEventBatch:
-    """What a subscriber that asked for batches finds: events in order; only updates that newer ones replace are gone."""
+    """What a subscriber that asked for batches finds: events in order, less the updates that newer ones replace."""
 
     events: tuple[AgentEvent, ...]

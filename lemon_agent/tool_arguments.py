@@ -104,9 +104,8 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], errors: list[st
 
 def _fit(value: Any, schema: Mapping[str, Any], path: str) -> Any:
     """`value` as the schema wants it, or `_Misfit`."""
-    if value is None or (isinstance(value, str) and value.strip().lower() == "null"):
-        if _nullable(schema):
-            return None
+    if (value is None or (isinstance(value, str) and value.strip().lower() == "null")) and _nullable(schema):
+        return None
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, Sequence) and "type" not in schema:
@@ -279,18 +278,9 @@ def _plain(schema: Any) -> bool:
     """Does coercion alone check it completely?"""
     if not isinstance(schema, Mapping):
         return False
-    if not _PLAIN_KEYWORDS.issuperset(schema):
-        return bool(
-            schema.keys() - _PLAIN_KEYWORDS == {"additionalProperties"} and _open(schema) and _plain_parts(schema)
-        )
-    return _plain_parts(schema)
-
-
-def _open(schema: Mapping[str, Any]) -> bool:
-    return schema.get("additionalProperties") is True
-
-
-def _plain_parts(schema: Mapping[str, Any]) -> bool:
+    more = schema.keys() - _PLAIN_KEYWORDS
+    if more and not (more == {"additionalProperties"} and schema["additionalProperties"] is True):
+        return False
     if any(name not in _CONVERT for name in _types(schema)):
         return False
     items = schema.get("items")

@@ -84,15 +84,15 @@ class RetryRule:
 PLAIN_SCHEMA: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 
 
-@frozen
+@frozen(eq=False)
 class AgentTool:
-    """Something the model may ask for."""
+    """Something the model may ask for. Two are the same only when they are one object."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     """A JSON schema whose root is an object."""
-    execute: Execute = field(repr=False, eq=False)
+    execute: Execute = field(repr=False)
     label: str = ""
     """For people; empty means the name."""
     on: RunsOn | None = None
@@ -103,7 +103,7 @@ class AgentTool:
     """One such call in a batch makes the whole batch run one call at a time."""
     idempotent: bool = False
     retry: RetryRule | None = None
-    prepare_arguments: Callable[[Any], Any] | None = field(default=None, repr=False, eq=False)
+    prepare_arguments: Callable[[Any], Any] | None = field(default=None, repr=False)
     """Turns an old or sloppy shape of the arguments into today's, before they are checked."""
     main_argument: str | None = None
     """The argument that says most about a call; what the process tree shows. None: the first string."""

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from lemon_agent.errors import InvalidTranscript
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 
 ViolationKind: TypeAlias = Literal[
@@ -61,6 +62,10 @@ class Pairing:
             if role == "assistant":
                 self._ask(message)
         self.index += 1
+
+    def fork(self) -> "Pairing":
+        """Another reader that stands at the same place."""
+        return evolve(self, found=self.found.copy(), answers=self._answers.copy())
 
     def violations(self) -> tuple[Violation, ...]:
         """What is wrong if the conversation ends here. More may be fed afterwards."""

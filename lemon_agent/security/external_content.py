@@ -73,12 +73,11 @@ def wrap_web_content(content: str, source: str = "web_search") -> str:
 
 def sanitized(content: str) -> str:
     """`content` with our markers made harmless and characters nobody can see shown as escapes."""
-    text = _START_ANYWHERE.sub(START_SANITIZED, _END_ANYWHERE.sub(END_SANITIZED, visible(content)))
-    return text
+    return _START_ANYWHERE.sub(START_SANITIZED, _END_ANYWHERE.sub(END_SANITIZED, visible(content)))
 
 
 def visible(content: str) -> str:
-    """`content` with unseen characters, such as tag letters and direction marks, written as `\\u{...}`.
+    """`content` with unseen characters, such as tag letters and direction marks, written as escapes.
 
     Joiners between visible characters stay: scripts and emoji need them.
     """

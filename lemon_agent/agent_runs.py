@@ -1,0 +1,413 @@
+"""Edge. What an agent's process holds, and how its runs begin, speak and end. Used by `agent` only."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, Literal
+
+from attrs import define, evolve, field, frozen
+
+from lemon_agent import agent_protocol as ask
+from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events
+from lemon_agent.event_stream import AgentEventStream
+from lemon_agent.events import (
+    AgentEnd,
+    AgentEvent,
+    AgentMessage,
+    AgentStart,
+    Canceled,
+    ErrorEvent,
+    MessageEnd,
+    MessageUpdate,
+    Terminal,
+)
+from lemon_agent.flow_gate import FlowGate
+from lemon_agent.inbox import Inbox, Queued, Taken, last_system_prompt
+from lemon_agent.loop.config import AgentContext, AgentLoopConfig
+from lemon_agent.loop.loop import LOOP_TASK_SUPERVISOR, start_run
+from lemon_agent.loop.run import Run
+from lemon_agent.outbox import Outbox
+from lemon_otp import (
+    Caller,
+    MonitorRef,
+    Pid,
+    TaskSupervisor,
+    TimerRef,
+    annotate,
+    call,
+    cancel_timer,
+    exit_signal,
+    monitor,
+    reply,
+    self_pid,
+    send_after,
+)
+
+SLACK_S: Final = 2.0
+"""What an aborted run may take beyond its two graces before its loop is killed."""
+
+QueueName = Literal["steering", "follow_up"]
+
+
+@frozen(eq=False)
+class PollOver:
+    """Message of an agent to itself: no follow-up came in time."""
+
+    run: int
+
+
+@frozen(eq=False)
+class AbortOverdue:
+    """Message of an agent to itself: an aborted run should have ended by now."""
+
+    run: int
+
+
+@define(eq=False)
+class ActiveRun:
+    """The run that is going on."""
+
+    number: int
+    run: Run
+    watch: MonitorRef | None
+    """None once the loop's process has ended."""
+    taken: list[tuple[QueueName, Queued]] = field(factory=list)
+    """What the loop has been given and not said yet."""
+    carried: tuple[AgentMessage, ...] = ()
+    """What was said by an earlier loop of which this one is the continuation."""
+    terminal: Terminal | None = None
+    poll: Caller | None = None
+    poll_timer: TimerRef | None = None
+
+    @property
+    def stream(self) -> AgentEventStream:
+        """Where its events come from."""
+        return self.run.stream
+
+    @property
+    def signal(self) -> AbortSignal:
+        """What aborts it."""
+        return self.run.signal
+
+
+@define(eq=False)
+class Work:
+    """The state of an agent."""
+
+    options: AgentOptions
+    progress: Progress
+    inbox: Inbox
+    gate: FlowGate = field(factory=FlowGate)
+    outboxes: dict[MonitorRef, Outbox] = field(factory=dict)
+    run: ActiveRun | None = None
+    run_count: int = 0
+    waiters: dict[ask.WaitForIdle, Caller] = field(factory=dict)
+    resets: list[Caller] = field(factory=list)
+    when_idle: list[ask.RunWhenIdle] = field(factory=list)
+
+    # What it is asked.
+
+    def describe(self) -> AgentState:
+        """The agent at this moment."""
+        options, progress = self.options, self.progress
+        return AgentState(
+            options.system_prompt,
+            options.model,
+            options.thinking_level,
+            options.tools,
+            tuple(progress.conversation.messages),
+            self.run is not None,
+            progress.streaming_message,
+            progress.pending,
+            progress.error_message,
+        )
+
+    def configure(self, changes: Mapping[str, Any]) -> None:
+        """Let these options hold from now on."""
+        self.options = evolve(self.options, **changes)
+        self.inbox = evolve(
+            self.inbox, steering_mode=self.options.steering_mode, follow_up_mode=self.options.follow_up_mode
+        )
+
+    def forget_conversation(self) -> None:
+        """Begin anew, with the same model, tools and subscribers."""
+        self.progress = Progress(type(self.progress.conversation)())
+        self.inbox = self.inbox.cleared(steering=True, follow_up=True, next_turn=True)
+
+    # Its queues.
+
+    def take_steering(self, number: int) -> Taken:
+        """What a run should inject now; nothing for a run that is over or aborted."""
+        run = self.run
+        if run is None or run.number != number or run.signal.aborted:
+            return ()
+        self.inbox, taken = self.inbox.take_steering()
+        run.taken += [("steering", queued) for queued in taken]
+        return taken
+
+    def take_follow_up(self, number: int, caller: Caller) -> Taken | None:
+        """What a run that would end goes on with; None when the answer is given later."""
+        run = self.run
+        if run is None or run.number != number or run.signal.aborted:
+            return ()
+        if self.inbox.waiting or self.options.follow_up_window_ms <= 0:
+            return self._next(run)
+        run.poll = caller
+        run.poll_timer = send_after(self_pid(), PollOver(number), self.options.follow_up_window_ms / 1000)
+        return None
+
+    def answer_poll(self) -> None:
+        """A message has come: if a run waits for one, it goes on with it."""
+        run = self.run
+        if run is not None and run.poll is not None and not run.signal.aborted:
+            self.end_poll(run, self._next(run))
+
+    def end_poll(self, run: ActiveRun, taken: Taken) -> None:
+        """Answer a run that waits for a follow-up."""
+        caller, run.poll = run.poll, None
+        if run.poll_timer is not None:
+            cancel_timer(run.poll_timer)
+            run.poll_timer = None
+        if caller is not None:
+            reply(caller, taken)
+
+    def _next(self, run: ActiveRun) -> Taken:
+        name: QueueName = "steering" if self.inbox.steering else "follow_up"
+        self.inbox, taken = self.inbox.take_next()
+        run.taken += [(name, queued) for queued in taken]
+        return taken
+
+    def hand_back(self, run: ActiveRun) -> None:
+        """Put what a run was given and did not say back where it was."""
+        steering = tuple(queued for name, queued in run.taken if name == "steering")
+        follow_up = tuple(queued for name, queued in run.taken if name == "follow_up")
+        run.taken.clear()
+        self.inbox = evolve(
+            self.inbox,
+            steering=(*steering, *self.inbox.steering),
+            follow_up=(*follow_up, *self.inbox.follow_up),
+        )
+
+    # Its subscribers.
+
+    def tell(self, event: AgentEvent) -> None:
+        """Send an event to every subscriber."""
+        for outbox in self.outboxes.values():
+            outbox.offer(event)
+            if outbox.credit is not None:
+                self.gate.look_at(outbox)
+
+    def drop(self, ref: MonitorRef) -> None:
+        """A subscriber is gone, or wants no more; what waited for it is freed."""
+        outbox = self.outboxes.pop(ref, None)
+        if outbox is not None:
+            outbox.close()
+            self.gate.forget(outbox)
+
+    def grant(self, ref: MonitorRef, more: int) -> None:
+        """A subscriber can take so many more events."""
+        outbox = self.outboxes.get(ref)
+        if outbox is not None:
+            outbox.grant(more)
+            self.gate.look_at(outbox)
+
+    # Its runs.
+
+    def abort(self, reason: Any) -> None:
+        """Ask for the end of the run, and see to it that it comes."""
+        run = self.run
+        if run is None or run.signal.aborted:
+            return
+        run.signal.abort(reason)
+        bound_s = (self.options.abort_grace_ms + self.options.kill_grace_ms) / 1000 + SLACK_S
+        send_after(self_pid(), AbortOverdue(run.number), bound_s)
+
+    def redirect(self, queued: Queued) -> None:
+        """Give up the model request in flight for this message."""
+        run = self.run
+        if run is not None and not run.signal.aborted:
+            self.inbox = self.inbox.steer(queued)
+            run.signal.request_redirect()
+        else:
+            self.inbox = self.inbox.followed_up(queued)
+        self.answer_poll()
+
+    async def begin_with_queue(self, carried: tuple[AgentMessage, ...] = ()) -> None:
+        """Start a run that begins with what is queued."""
+        name: QueueName = "steering" if self.inbox.steering else "follow_up"
+        self.inbox, taken = self.inbox.take_next()
+        prompt = last_system_prompt(taken)
+        await begin(self, tuple(queued.message for queued in taken), system_prompt=prompt, carried=carried)
+        assert self.run is not None
+        self.run.taken += [(name, queued) for queued in taken]
+
+    def run_what_waits(self) -> None:
+        """Start what should run when no run is going on."""
+        if self.run is None and self.when_idle:
+            waiting, self.when_idle = self.when_idle, []
+            for item in waiting:
+                _start_aside(item)
+
+
+def _start_aside(item: ask.RunWhenIdle) -> None:
+    from lemon_otp import spawn
+
+    async def aside() -> None:
+        await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, item.fn, *item.args, label="when_idle")
+
+    spawn(aside)
+
+
+async def begin(
+    work: Work,
+    prompts: tuple[AgentMessage, ...],
+    *,
+    system_prompt: str | None = None,
+    carried: tuple[AgentMessage, ...] = (),
+) -> None:
+    """Start a run."""
+    options, me = work.options, self_pid()
+    work.run_count += 1
+    work.progress.begin()
+    prompt = options.system_prompt if system_prompt is None else system_prompt
+    run = await start_run(
+        prompts,
+        AgentContext(prompt, (), options.tools),
+        _config(work, me, work.run_count),
+        conversation=work.progress.conversation.fork(),
+    )
+    watch = None if run.pid is None else monitor(run.pid)
+    work.run = ActiveRun(work.run_count, run, watch, carried=carried)
+    annotate(state="running", session=options.session_id)
+    run.stream.deliver_to(me)
+
+
+def _config(work: Work, me: Pid, number: int) -> AgentLoopConfig:
+    options = work.options
+    timeout_s = options.queue_call_timeout_s
+    return AgentLoopConfig(
+        model=options.model,
+        thinking_level=options.thinking_level,
+        stream_fn=options.stream_fn,
+        stream_options=options.stream_options,
+        thinking_budgets=options.thinking_budgets,
+        session_id=options.session_id,
+        get_api_key=options.get_api_key,
+        convert_to_llm=options.convert_to_llm,
+        transform_context=options.transform_context,
+        before_tool_call=options.before_tool_call,
+        after_tool_call=options.after_tool_call,
+        should_stop_after_turn=options.should_stop_after_turn,
+        prepare_next_turn=options.prepare_next_turn,
+        get_steering_messages=partial(call, me, ask.TakeSteering(number), timeout_s=timeout_s),
+        get_follow_up_messages=partial(call, me, ask.TakeFollowUp(number), timeout_s=timeout_s),
+        max_tool_turns=options.max_tool_turns,
+        max_tool_concurrency=options.max_tool_concurrency,
+        tool_timeout_ms=options.tool_timeout_ms,
+        tool_execution=options.tool_execution,
+        tool_pool=options.tool_pool,
+        hook_timeout_ms=options.hook_timeout_ms,
+        abort_grace_ms=options.abort_grace_ms,
+        kill_grace_ms=options.kill_grace_ms,
+        gate=work.gate,
+        max_queue=options.max_queue,
+    )
+
+
+def take(work: Work, stream: AgentEventStream) -> bool:
+    """Take in what waits in a run's stream; whether it was the run that is going on."""
+    run = work.run
+    if run is None or stream is not run.stream:
+        return False
+    progress = work.progress
+    for event in stream.take_all():
+        if event.__class__ is MessageUpdate:
+            progress.streaming = event  # type: ignore[assignment]
+            work.tell(event)
+        elif isinstance(event, AgentEnd | ErrorEvent | Canceled):
+            run.terminal = event
+        elif not (run.carried and isinstance(event, AgentStart)):
+            _forward(work, run, event)
+    return True
+
+
+def _forward(work: Work, run: ActiveRun, event: AgentEvent) -> None:
+    """Change the state by an event, then tell it."""
+    work.progress.apply(event)
+    if run.taken and isinstance(event, MessageEnd):
+        run.taken = [(name, queued) for name, queued in run.taken if queued.message is not event.message]
+    work.tell(event)
+
+
+def heard(work: Work, reason: Any) -> None:
+    """The loop's process has ended; unless it said how the run ended, that is a crash."""
+    run = work.run
+    assert run is not None
+    run.watch = None
+    take(work, run.stream)
+    if run.terminal is None:
+        run.stream.error(("loop_crashed", reason))
+        take(work, run.stream)
+
+
+async def finish_if_over(work: Work) -> None:
+    """End the run once its last event was taken in and its loop's process has ended."""
+    run = work.run
+    if run is None or run.terminal is None:
+        return
+    if run.watch is not None:
+        if not isinstance(run.terminal, AgentEnd) and run.run.pid is not None:
+            exit_signal(run.run.pid, "kill")
+        return
+    work.hand_back(run)
+    work.end_poll(run, ())
+    terminal = run.terminal
+    if isinstance(terminal, AgentEnd):
+        said = (*run.carried, *terminal.messages)
+        if terminal.outcome == "completed" and work.inbox.waiting and not run.signal.aborted and not work.resets:
+            await work.begin_with_queue(carried=said)
+            return
+        terminal = evolve(terminal, messages=said)
+    else:
+        for event in closing_events(work.progress, aborted=run.signal.aborted):
+            _forward(work, run, event)
+        terminal = _crash(terminal)
+    _end(work, terminal)
+
+
+def _crash(terminal: ErrorEvent | Canceled) -> ErrorEvent | Canceled:
+    """A crash of the loop has one name, whoever noticed it first."""
+    match terminal:
+        case ErrorEvent(("task_crashed", reason), partial):
+            return ErrorEvent(("loop_crashed", reason), partial)
+        case _:
+            return terminal
+
+
+def _end(work: Work, terminal: Terminal) -> None:
+    work.run = None
+    work.progress.apply(terminal)
+    work.progress.settle()
+    annotate(state="idle")
+    if work.resets:
+        work.forget_conversation()
+    work.tell(terminal)
+    resets, work.resets = work.resets, []
+    waiters, work.waiters = work.waiters, {}
+    for caller in (*resets, *waiters.values()):
+        reply(caller, None)
+    work.run_what_waits()
+
+
+def timed_out(work: Work, message: Any) -> None:
+    """No follow-up came in time: the run may end."""
+    run = work.run
+    if isinstance(message, PollOver) and run is not None and run.number == message.run:
+        work.end_poll(run, ())
+
+
+def overdue(work: Work, message: Any) -> None:
+    """An aborted run should have ended by now: end its loop by force."""
+    run = work.run
+    if isinstance(message, AbortOverdue) and run is not None and run.number == message.run and run.run.pid is not None:
+        exit_signal(run.run.pid, "kill")

@@ -1,0 +1,277 @@
+"""Value and pure. What an agent can be asked about itself, and what each event changes."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import define, evolve, field, frozen
+
+from lemon_agent.events import (
+    AgentEnd,
+    AgentEvent,
+    AgentMessage,
+    ErrorEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+    TurnStart,
+)
+from lemon_agent.inbox import Inbox, Queued, QueueMode, queue_mode
+from lemon_agent.loop.config import (
+    DEFAULT_MAX_TOOL_TURNS,
+    AfterHook,
+    BeforeHook,
+    ConvertToLlm,
+    GetApiKey,
+    PrepareHook,
+    StopHook,
+    StreamFn,
+    TransformContext,
+    convert_to_llm,
+)
+from lemon_agent.loop.conversation import Conversation
+from lemon_agent.loop.transcript import INTERRUPTED, dangling_calls, interrupted_result
+from lemon_agent.tools import AgentTool, error_result, error_text
+from lemon_ai import (
+    AssistantMessage,
+    Model,
+    StopReason,
+    StreamOptions,
+    TextContent,
+    ToolResultMessage,
+    UserMessage,
+    get_text,
+)
+
+THIRTY_MINUTES_S = 1_800.0
+
+
+@frozen(kw_only=True)
+class AgentOptions:
+    """What an agent is started with.
+
+    Attributes:
+        model: Who answers.
+        system_prompt: What the model is told it is.
+        thinking_level: "off", "minimal", "low", "medium", "high" or "xhigh".
+        tools: What the model may ask for.
+        tool_pool: Tools that a result's `added_tool_names` may bring in.
+        messages: What was said before, such as a restored session.
+        session_id: Names the conversation, for prompt caches and the process tree.
+        steering_mode, follow_up_mode: How much of a queue one drain takes.
+        follow_up_window_ms: How long a run that would end waits for a follow-up on its way.
+        queue_call_timeout_s: How long a run waits for the agent's answer about its queues; None for no limit.
+
+    The others are those of `AgentLoopConfig`.
+    """
+
+    model: Model
+    system_prompt: str = ""
+    thinking_level: str = "off"
+    tools: tuple[AgentTool, ...] = field(default=(), converter=tuple)
+    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=tuple)
+    messages: tuple[AgentMessage, ...] = field(default=(), converter=tuple, repr=False)
+    session_id: str | None = None
+    stream_fn: StreamFn | None = None
+    stream_options: StreamOptions = field(factory=StreamOptions, repr=False)
+    thinking_budgets: Mapping[str, Any] = field(factory=dict)
+    get_api_key: GetApiKey | None = field(default=None, repr=False)
+    convert_to_llm: ConvertToLlm = convert_to_llm
+    transform_context: TransformContext | None = None
+    before_tool_call: BeforeHook | None = None
+    after_tool_call: AfterHook | None = None
+    should_stop_after_turn: StopHook | None = None
+    prepare_next_turn: PrepareHook | None = None
+    steering_mode: QueueMode = field(default="one_at_a_time", converter=queue_mode)
+    follow_up_mode: QueueMode = field(default="one_at_a_time", converter=queue_mode)
+    max_tool_turns: int | None = DEFAULT_MAX_TOOL_TURNS
+    max_tool_concurrency: int | None = None
+    tool_timeout_ms: int | None = None
+    tool_execution: Literal["parallel", "sequential"] = "parallel"
+    hook_timeout_ms: int | None = 600_000
+    abort_grace_ms: int = 100
+    kill_grace_ms: int = 400
+    follow_up_window_ms: int = 50
+    queue_call_timeout_s: float | None = THIRTY_MINUTES_S
+    max_queue: int = 10_000
+
+
+@frozen
+class AgentState:
+    """An agent at one moment. Nothing in it changes afterwards.
+
+    Attributes:
+        system_prompt, model, thinking_level, tools: What the next run begins with.
+        messages: Everything said and complete.
+        is_streaming: A run is going on; from the prompt until its task has ended.
+        streaming_message: What is being said right now.
+        pending_tool_calls: Ids of the calls that run right now.
+        error_message: What went wrong last, in this run or the one before.
+    """
+
+    system_prompt: str
+    model: Model
+    thinking_level: str
+    tools: tuple[AgentTool, ...]
+    messages: tuple[AgentMessage, ...]
+    is_streaming: bool = False
+    streaming_message: AgentMessage | None = None
+    pending_tool_calls: frozenset[str] = frozenset()
+    error_message: str | None = None
+
+
+@frozen
+class Queues:
+    """What waits in an agent's queues."""
+
+    steering_messages: tuple[AgentMessage, ...] = ()
+    follow_up_messages: tuple[AgentMessage, ...] = ()
+    next_turn_messages: tuple[AgentMessage, ...] = ()
+
+    @classmethod
+    def of(cls, inbox: Inbox) -> "Queues":
+        """The messages of an inbox."""
+        return cls(_messages(inbox.steering), _messages(inbox.follow_up), _messages(inbox.next_turn))
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """The steering messages as text."""
+        return tuple(map(_text, self.steering_messages))
+
+    @property
+    def follow_up(self) -> tuple[str, ...]:
+        """The follow-ups as text."""
+        return tuple(map(_text, self.follow_up_messages))
+
+    @property
+    def next_turn(self) -> tuple[str, ...]:
+        """The messages for the next turn as text."""
+        return tuple(map(_text, self.next_turn_messages))
+
+
+@define
+class Progress:
+    """What a run's events have said so far; the part of an agent's state that they change."""
+
+    conversation: Conversation
+    streaming: MessageStart | MessageUpdate | None = None
+    pending: frozenset[str] = frozenset()
+    error_message: str | None = None
+    turn_open: bool = False
+    results: list[Any] = field(factory=list)
+    """The tool results of the open turn."""
+
+    def begin(self) -> None:
+        """A run begins."""
+        self.streaming = None
+        self.error_message = None
+        self.pending = frozenset()
+
+    def settle(self) -> None:
+        """A run is over, its task has ended."""
+        self.streaming = None
+        self.pending = frozenset()
+        self.turn_open = False
+
+    def apply(self, event: AgentEvent) -> None:
+        """Let an event change what it changes."""
+        match event:
+            case MessageUpdate() | MessageStart():
+                self.streaming = event
+            case MessageEnd(message):
+                self.conversation.append(message)
+                self.streaming = None
+                if message.role == "tool_result":
+                    self.results.append(message)
+            case ToolExecutionStart(call_id):
+                self.pending = self.pending | {call_id}
+            case ToolExecutionEnd(call_id):
+                self.pending = self.pending - {call_id}
+            case TurnStart():
+                self.turn_open = True
+                self.results = []
+            case TurnEnd(message):
+                self.turn_open = False
+                if message.error_message:
+                    self.error_message = message.error_message
+            case AgentEnd():
+                self.streaming = None
+            case ErrorEvent(reason):
+                self.error_message = error_text(reason)
+            case _:
+                pass
+
+    @property
+    def streaming_message(self) -> AgentMessage | None:
+        """What is being said right now."""
+        return None if self.streaming is None else self.streaming.message
+
+
+def closing_events(progress: Progress, *, aborted: bool) -> list[AgentEvent]:
+    """What is missing for a well-formed end of a run whose loop is gone: the ends of all that was begun."""
+    words = "Request was aborted" if aborted else "The run ended unexpectedly"
+    events: list[AgentEvent] = []
+    results: list[ToolResultMessage] = []
+    answer = _last_answer(progress.conversation)
+    if progress.streaming is not None:
+        open_message = progress.streaming.message
+        if isinstance(open_message, AssistantMessage):
+            stop_reason: StopReason = "aborted" if aborted else "error"
+            open_message = answer = evolve(open_message, stop_reason=stop_reason, error_message=words)
+        events.append(MessageEnd(open_message))
+    else:
+        for call in dangling_calls(progress.conversation.messages):
+            note = "Tool execution aborted" if aborted else INTERRUPTED
+            if call.id in progress.pending:
+                result = error_result(note, "aborted" if aborted else "tool_task_crashed")
+                events.append(ToolExecutionEnd(call.id, call.name, result, is_error=True))
+            results.append(interrupted_result(call, note))
+            events += [MessageStart(results[-1]), MessageEnd(results[-1])]
+    if progress.turn_open:
+        if answer is None:
+            answer = AssistantMessage(stop_reason="aborted" if aborted else "error", error_message=words)
+            events += [MessageStart(answer), MessageEnd(answer)]
+        events.append(TurnEnd(answer, (*progress.results, *results)))
+    return events
+
+
+def _last_answer(conversation: Conversation) -> AssistantMessage | None:
+    """The assistant message of the turn that is open, when it is said."""
+    for message in reversed(conversation.messages):
+        if isinstance(message, AssistantMessage):
+            return message
+        if not isinstance(message, ToolResultMessage):
+            return None
+    return None
+
+
+def user_message(text: str, images: Any = ()) -> UserMessage:
+    """What a person says: a text, and pictures after it."""
+    return UserMessage((TextContent(text), *images))
+
+
+def as_messages(prompt: Any, images: Any = ()) -> tuple[AgentMessage, ...]:
+    """A prompt as messages: a text becomes one user message, a message a list of one, a list stays as it is."""
+    if isinstance(prompt, str):
+        return (user_message(prompt, images),)
+    if isinstance(prompt, list | tuple):
+        return tuple(prompt)
+    return (prompt,)
+
+
+def as_queued(message: Any, system_prompt: str | None = None) -> Queued:
+    """A text or a message, ready for a queue."""
+    return Queued(as_messages(message)[0], system_prompt)
+
+
+def _messages(queue: tuple[Queued, ...]) -> tuple[AgentMessage, ...]:
+    return tuple(queued.message for queued in queue)
+
+
+def _text(message: Any) -> str:
+    try:
+        return get_text(message)
+    except (AttributeError, TypeError):
+        return str(getattr(message, "content", message))

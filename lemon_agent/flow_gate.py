@@ -1,0 +1,70 @@
+"""Edge. Lets a subscriber that must not miss its pace slow a run down, for a while.
+
+The loop asks the gate before it reads on from the model. The agent closes it for a subscriber that is out of credit and
+opens it when there is credit again; one that lets the run wait too long is no longer waited for, until it gives credit.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+from lemon_agent.outbox import Outbox
+from lemon_otp import current_runtime, telemetry
+
+
+class FlowGate:
+    """One agent's gate. Used by the agent's process and, through `__call__`, by its loop's."""
+
+    __slots__ = ("_closed_by", "_given_up", "_waiters")
+
+    def __init__(self) -> None:
+        self._closed_by: set[Outbox] = set()
+        self._given_up: set[Outbox] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def __call__(self) -> Awaitable[None] | None:
+        """None when the run may go on; else what it should wait for."""
+        return self._wait() if self._closed_by else None
+
+    def look_at(self, outbox: Outbox) -> None:
+        """Close or open for a subscriber, as its credit says."""
+        if not outbox.starved:
+            self._given_up.discard(outbox)
+            self.forget(outbox)
+        elif outbox not in self._given_up:
+            self._closed_by.add(outbox)
+
+    def forget(self, outbox: Outbox) -> None:
+        """Wait for a subscriber no longer."""
+        self._closed_by.discard(outbox)
+        if not self._closed_by:
+            self._open()
+
+    def _open(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _wait(self) -> None:
+        runtime = current_runtime()
+        waiter: asyncio.Future[None] = runtime.loop.create_future()
+        self._waiters.append(waiter)
+        timers = [
+            runtime.timers.add(outbox.delivery.credit_timeout_ms / 1000, self._give_up, outbox)
+            for outbox in self._closed_by
+        ]
+        try:
+            await waiter
+        finally:
+            for timer in timers:
+                runtime.timers.cancel(timer)
+
+    def _give_up(self, outbox: Outbox) -> None:
+        if outbox in self._closed_by:
+            self._given_up.add(outbox)
+            self.forget(outbox)
+
+
+def report_wait(outbox: Outbox) -> None:
+    """Say that a run waits for a subscriber."""
+    telemetry.execute(("lemon_agent", "subscriber", "out_of_credit"), {"waiting": len(outbox)}, {"pid": outbox.pid})

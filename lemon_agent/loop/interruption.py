@@ -1,0 +1,88 @@
+"""Edge. Waiting for something that may never come, without missing an abort."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.errors import AgentError
+from lemon_otp import current_runtime
+
+Cause: TypeAlias = Literal["aborted", "redirected", "timeout"]
+
+
+class Interrupted(AgentError):
+    """A wait was cut short.
+
+    Attributes:
+        cause: What cut it short.
+    """
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause)
+        self.cause: Cause = cause
+
+
+class Interruptible:
+    """A block that ends with `Interrupted` as soon as the signal is said or its time is up.
+
+    What is awaited inside is cancelled. A block that finishes in the same moment has finished.
+    """
+
+    __slots__ = ("_cause", "_redirect", "_scope", "_signal", "_timeout_s", "_timer", "_undo")
+
+    def __init__(self, signal: AbortSignal | None, timeout_s: float | None = None, *, redirect: bool = False) -> None:
+        self._signal = signal
+        self._timeout_s = timeout_s
+        self._redirect = redirect
+        self._cause: Cause | None = None
+        self._undo: list[Callable[[], None]] = []
+        self._timer: Any = None
+
+    async def __aenter__(self) -> Self:
+        self._scope = asyncio.timeout(None)
+        await self._scope.__aenter__()
+        if self._signal is not None:
+            self._undo.append(self._signal.on_abort(lambda _: self._stop("aborted")))
+            if self._redirect:
+                self._undo.append(self._signal.on_redirect(lambda _: self._stop("redirected")))
+        if self._timeout_s is not None:
+            self._timer = current_runtime().timers.add(self._timeout_s, self._stop, "timeout")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in self._undo:
+            undo()
+        if self._timer is not None:
+            current_runtime().timers.cancel(self._timer)
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError:
+            assert self._cause is not None
+            raise Interrupted(self._cause) from error
+
+    def _stop(self, cause: Cause) -> None:
+        if self._cause is None:
+            self._cause = cause
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+
+async def settled(value: Any, signal: AbortSignal | None, timeout_s: float | None) -> Any:
+    """`value`, or what it gives when awaited.
+
+    Raises:
+        Interrupted: The signal was said or the time was up first; what was awaited is cancelled.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    async with Interruptible(signal, timeout_s):
+        return await value
+
+
+def seconds(milliseconds: int | None) -> float | None:
+    """Milliseconds as seconds; None, for no limit, stays."""
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,197 @@
+"""Edge. One run at work: what it holds, how it speaks, and what is let go when it is over."""
+
+from collections import deque
+from contextvars import copy_context
+from typing import Any, Final, Literal
+
+from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.errors import LoopFailed
+from lemon_agent.event_stream import AgentEventStream
+from lemon_agent.events import AgentEvent, AgentMessage, LoopStateTransition, MessageEnd, MessageStart
+from lemon_agent.loop.config import AgentContext, AgentLoopConfig, StreamFn
+from lemon_agent.loop.conversation import Conversation
+from lemon_agent.loop.interruption import Interrupted, seconds, settled
+from lemon_agent.loop.state_machine import LoopState, route, step
+from lemon_agent.loop.tool_set import ToolSet
+from lemon_ai import AssistantMessage, Model, TextContent
+from lemon_otp import Pid, annotate, at_exit, exit_signal, monotonic_s, self_pid, sleep_s, telemetry, wall_ms
+
+Status = Literal["completed", "early_exit"]
+
+FULL_PAUSE_S: Final = 0.002
+"""How long to wait before a full stream is tried again."""
+UPDATE_SHARE: Final = 0.25
+"""The share of the stream that updates of tools may fill; beyond it only each call's latest is kept."""
+GIVE_UP_S: Final = 1.0
+"""After an abort, how long a reader that does not read is waited for."""
+
+
+class Run:
+    """What the steps of one run share. Lives in the loop's process; nothing else writes to it."""
+
+    def __init__(
+        self,
+        context: AgentContext,
+        config: AgentLoopConfig,
+        signal: AbortSignal,
+        stream: AgentEventStream,
+        stream_fn: StreamFn,
+        conversation: Conversation,
+    ) -> None:
+        self.config = config
+        self.signal = signal
+        self.stream = stream
+        self.stream_fn = stream_fn
+        self.system_prompt = context.system_prompt
+        self.model: Model = config.model
+        self.thinking_level = config.thinking_level
+        self.tools = ToolSet.of(context.tools)
+        self.conversation = conversation
+        self.new_messages: list[AgentMessage] = []
+        self.state: LoopState | None = None
+        self.tool_turns = 0
+        self.provider_error: BaseException | None = None
+        """What a provider said went wrong with the latest model call."""
+        self.pid: Pid | None = None
+        self.working: dict[Pid, None] = {}
+        """Processes of this run's tools."""
+        self._backlog: deque[AgentEvent] = deque()
+        self._began_s = monotonic_s()
+        self._ended = False
+
+    # Its life as a process.
+
+    def began(self, prompt_count: int) -> None:
+        """The loop's process has taken up the run: say so, and see to it that nothing outlives it."""
+        at_exit(self_pid(), self._gone)
+        self._context = copy_context()
+        annotate(phase="model", model=self.model.id, session=self.config.session_id)
+        telemetry.execute(
+            ("lemon_agent", "loop", "start"),
+            {"system_time": wall_ms()},
+            {
+                "prompt_count": prompt_count,
+                "message_count": len(self.conversation),
+                "tool_count": len(self.tools.tools),
+                "model": self.model.id,
+            },
+        )
+
+    def ended(self, status: Status) -> None:
+        """Say, once, that the run is over."""
+        if not self._ended:
+            self._ended = True
+            telemetry.execute(
+                ("lemon_agent", "loop", "end"),
+                {"duration": monotonic_s() - self._began_s, "system_time": wall_ms()},
+                {"message_count": len(self.new_messages), "model": self.model.id, "status": status},
+            )
+
+    def _gone(self, _pid: Pid, _reason: Any) -> None:
+        """The loop's process has ended, however it did."""
+        self._context.run(self._release)
+
+    def _release(self) -> None:
+        self.signal.untrack()
+        for pid in tuple(self.working):
+            exit_signal(pid, "shutdown")
+        self.ended("early_exit")
+
+    # What it says.
+
+    def emit(self, event: AgentEvent) -> None:
+        """Say something. What a full stream does not take is kept for `flush`; a stream that ended takes nothing."""
+        if self._backlog or self.stream.push(event) == "overflow":
+            self._backlog.append(event)
+
+    @property
+    def behind(self) -> bool:
+        """Is the reader so far behind that `flush` has to wait?"""
+        return bool(self._backlog)
+
+    @property
+    def has_room_for_updates(self) -> bool:
+        """May a tool's update go into the stream? A flood of them must leave room for what counts."""
+        return not self._backlog and self.stream.stats().queue_size < self.config.max_queue * UPDATE_SHARE
+
+    async def flush(self) -> None:
+        """Return once the stream has taken everything that was said: a slow reader slows the run, nothing is lost."""
+        backlog = self._backlog
+        patience = GIVE_UP_S / FULL_PAUSE_S
+        while backlog:
+            if self.stream.push(backlog[0]) != "overflow":
+                backlog.popleft()
+                continue
+            await sleep_s(FULL_PAUSE_S)
+            if self.signal.aborted:
+                patience -= 1
+                if patience <= 0:
+                    backlog.clear()
+
+    def to(self, state: LoopState, **metadata: Any) -> None:
+        """Go to a state and say so."""
+        before, self.state = self.state, step(self.state, state)
+        self.emit(LoopStateTransition(before, state, metadata))
+        telemetry.execute(
+            ("lemon_agent", "loop", "state_transition"),
+            {"system_time": wall_ms()},
+            {**metadata, "from": before, "to": state},
+        )
+
+    def wind_up(self, state: Literal["finalizing", "aborted"]) -> None:
+        """Go to a final state by whatever way the table has; stay when there is none."""
+        for following in route(self.state, state):
+            self.to(following)
+
+    def say(self, message: AgentMessage) -> None:
+        """Say a whole message and make it part of the conversation."""
+        self.emit(MessageStart(message))
+        self.emit(MessageEnd(message))
+        self.keep(message)
+
+    def keep(self, message: AgentMessage) -> None:
+        """Make a message that was said part of the conversation."""
+        self.conversation.append(message)
+        self.new_messages.append(message)
+
+    # What it knows.
+
+    def snapshot(self) -> AgentContext:
+        """The conversation as it is now, for a hook to look at."""
+        return AgentContext(self.system_prompt, tuple(self.conversation.messages), self.tools.tools)
+
+    def own_words(
+        self, stop_reason: Literal["error", "aborted"], error_message: str, text: str = ""
+    ) -> AssistantMessage:
+        """An assistant message that the loop says itself, because no model did."""
+        return AssistantMessage(
+            content=(TextContent(text),),
+            api=self.model.api,
+            provider=self.model.provider,
+            model=self.model.id,
+            stop_reason=stop_reason,
+            error_message=error_message,
+        )
+
+    async def ask(self, hook: Any, *args: Any) -> Any:
+        """What a hook answers.
+
+        Raises:
+            LoopFailed: It raised, or took too long.
+            Interrupted: The run was aborted while it was asked.
+        """
+        name = getattr(hook, "__name__", type(hook).__name__)
+        try:
+            return await settled(hook(*args), self.signal, seconds(self.config.hook_timeout_ms))
+        except Interrupted as interrupted:
+            if interrupted.cause == "aborted":
+                raise
+            raise LoopFailed(("hook_timeout", name), f"{name} did not answer in time") from None
+        except LoopFailed:
+            raise
+        except Exception as error:
+            raise LoopFailed(getattr(error, "reason", error), _words(error)) from error
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

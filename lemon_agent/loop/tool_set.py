@@ -1,0 +1,82 @@
+"""Pure. The tools a run offers its model, and which of them a name means."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from attrs import frozen
+
+from lemon_agent.events import ToolSchemaSnapshot
+from lemon_agent.tools import AgentTool
+from lemon_ai import Tool
+from lemon_otp import wall_ms
+
+_unique: Final = itertools.count(1)
+_described: "WeakKeyDictionary[AgentTool, tuple[Tool, bytes]]" = WeakKeyDictionary()
+
+
+@frozen(eq=False)
+class ToolSet:
+    """Tools, in the order they are offered; the first of two with one name counts."""
+
+    tools: tuple[AgentTool, ...]
+    snapshot: ToolSchemaSnapshot
+    by_name: dict[str, AgentTool]
+
+    @classmethod
+    def of(cls, tools: Iterable[AgentTool]) -> "ToolSet":
+        """The set of these tools, with a new snapshot of what the model will be shown."""
+        kept = tuple(tools)
+        by_name: dict[str, AgentTool] = {}
+        for tool in kept:
+            by_name.setdefault(normal_name(tool.name), tool)
+        return cls(kept, _snapshot(kept), by_name)
+
+    def find(self, name: str) -> AgentTool | None:
+        """The tool a model means by a name, stray and exotic spaces forgiven."""
+        return self.by_name.get(normal_name(name))
+
+    def with_added(self, names: Iterable[str], pool: Sequence[AgentTool]) -> "ToolSet":
+        """With the named tools of `pool` too; this very set when there is nothing to add."""
+        wanted = {normal_name(name) for name in names} - self.by_name.keys()
+        added = [tool for tool in pool if normal_name(tool.name) in wanted]
+        return ToolSet.of((*self.tools, *added)) if added else self
+
+
+def normal_name(name: str) -> str:
+    """A tool's name with every run of white space, no-break and ideographic included, as one blank, none outside."""
+    return name if name.isidentifier() else " ".join(name.split())
+
+
+def fingerprint(parts: Iterable[bytes]) -> str:
+    """Sixteen hexadecimal digits that stand for these descriptions in this order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _snapshot(tools: tuple[AgentTool, ...]) -> ToolSchemaSnapshot:
+    described = [_describe(tool) for tool in tools]
+    print_of_all = fingerprint(encoded for _, encoded in described)
+    return ToolSchemaSnapshot(
+        id=f"tool_schema_{print_of_all}_{next(_unique)}",
+        tools=tuple(tool for tool, _ in described),
+        tool_names=tuple(tool.name for tool in tools),
+        fingerprint=print_of_all,
+        created_at_ms=wall_ms(),
+    )
+
+
+def _describe(tool: AgentTool) -> tuple[Tool, bytes]:
+    """A tool as the model sees it, worked out once for each tool object."""
+    known = _described.get(tool)
+    if known is None:
+        shown = Tool(tool.name, tool.description, tool.parameters)
+        parts: list[Any] = [tool.name, tool.description, tool.parameters]
+        known = _described[tool] = (shown, json.dumps(parts, sort_keys=True, default=str).encode())
+    return known
