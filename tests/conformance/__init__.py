@@ -1,0 +1,1 @@
+"""The conformance interpreter: scenarios recorded on the BEAM, run on lemon_otp. See README.md."""

@@ -1,0 +1,137 @@
+"""Ops on applications: the trees of a scenario that have a name of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lemon_otp import (
+    AlreadyStarted,
+    Application,
+    ApplicationFailed,
+    BadArgument,
+    NotFound,
+    NotStarted,
+    StartFailed,
+    ensure_all_started,
+    fetch_env,
+    get_env,
+    load,
+    put_env,
+    running_applications,
+    start_application,
+    stop_application,
+)
+from tests.conformance.failures import WithDescription
+from tests.conformance.interpreter import Fields, Place, op, run_ops
+from tests.conformance.normalise import Sorted
+from tests.conformance.starts import start_definition
+from tests.conformance.terms import ListTerm
+from tests.conformance.world import Actor, Life, World
+
+NO_FILE: Final = "no such file or directory"
+
+
+def load_applications(place: Place) -> None:
+    """Make every application of the scenario known to the runtime."""
+    for name, definition in place.world.definitions.items():
+        if definition["kind"] == "application":
+            load(_application(place, name, definition))
+
+
+def _application(place: Place, name: str, definition: Mapping[str, Any]) -> Application:
+    has_callback = "root" in definition or "start" in definition
+    env = {key: place.term(value) for key, value in definition.get("env", {}).items()}
+    deps = list(definition.get("deps", ()))
+    if not has_callback:
+        return Application(name, deps=deps, env=env)
+    return Application(
+        name,
+        start=_start_callback(place.world, name, definition),
+        deps=deps,
+        env=env,
+        prep_stop=_recorder(place.world, "app_prep_stop", name),
+        stop=_recorder(place.world, "app_stop", name),
+    )
+
+
+def _recorder(world: World, kind: str, name: str) -> Callable[[], None]:
+    return lambda: world.log.append(Life(kind, name, "app"))
+
+
+def _start_callback(world: World, name: str, definition: Mapping[str, Any]) -> Callable[[], Any]:
+    async def start() -> Any:
+        place = Place(world, Actor(name))
+        world.log.append(Life("app_start", name, "app"))
+        returned = await run_ops(definition.get("start"), place)
+        if returned is not None:
+            raise StartFailed(place.term(returned.get("reason")))
+        match await start_definition(place, definition["root"], ListTerm(), linked=True):
+            case ("ok", pid, *_):
+                return pid
+            case ("error", reason):
+                raise StartFailed(reason)
+
+    return start
+
+
+@op("app_start")
+async def start(place: Place, fields: Fields) -> Any:
+    name = fields["app"]
+    try:
+        await start_application(name)
+    except AlreadyStarted:
+        return ("error", ("already_started", name))
+    except NotStarted as error:
+        return ("error", error.reason)
+    except ApplicationFailed as error:
+        return ("error", WithDescription(error.reason))
+    except BadArgument:
+        return ("error", _unknown(name))
+    return "ok"
+
+
+def _unknown(name: str) -> Any:
+    """What the recorded system says of an application that it finds no file of: two lists of characters."""
+    return ListTerm(NO_FILE.encode()), ListTerm(f"{name}.app".encode())
+
+
+@op("app_ensure_all_started")
+async def ensure(place: Place, fields: Fields) -> Any:
+    try:
+        return ("ok", await ensure_all_started(fields["app"]))
+    except ApplicationFailed as error:
+        return ("error", (error.application, WithDescription(error.reason)))
+
+
+@op("app_stop")
+async def stop(place: Place, fields: Fields) -> Any:
+    try:
+        await stop_application(fields["app"])
+    except NotStarted as error:
+        return ("error", error.reason)
+    return "ok"
+
+
+@op("app_running")
+async def running(place: Place, fields: Fields) -> Any:
+    return Sorted(running_applications())
+
+
+@op("app_get_env")
+async def get(place: Place, fields: Fields) -> Any:
+    return get_env(fields["app"], fields["key"], place.term(fields.get("default")))
+
+
+@op("app_put_env")
+async def put(place: Place, fields: Fields) -> Any:
+    put_env(fields["app"], fields["key"], place.term(fields.get("value")))
+    return "ok"
+
+
+@op("app_fetch_env")
+async def fetch(place: Place, fields: Fields) -> Any:
+    try:
+        return ("ok", fetch_env(fields["app"], fields["key"]))
+    except NotFound:
+        return "error"

@@ -1,0 +1,81 @@
+"""Edge. Runs many scenarios: one after the other, side by side on one loop, or over several worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, Final
+
+from attrs import frozen
+
+from tests.conformance.driver import run_scenario
+
+ALONE_BELOW: Final = 24
+"""So few scenarios are not worth the start of a worker."""
+CHUNK: Final = 20
+"""Scenarios that a worker takes at once."""
+SIDE_BY_SIDE: Final = 12
+"""Scenarios that wait for the machine's clock on one loop at the same time."""
+
+
+@frozen
+class Options:
+    """How scenarios are run.
+
+    Attributes:
+        clock: "virtual" or "real".
+        uvloop: Whether the event loop is uvloop's.
+        jobs: Worker processes.
+    """
+
+    clock: str = "virtual"
+    uvloop: bool = False
+    jobs: int = 1
+
+
+def run_all(scenarios: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
+    """The trace of each scenario, in their order."""
+    if options.jobs <= 1 or len(scenarios) < ALONE_BELOW:
+        yield from run_here(scenarios, options)
+        return
+    chunks = [scenarios[start : start + CHUNK] for start in range(0, len(scenarios), CHUNK)]
+    with ProcessPoolExecutor(min(options.jobs, len(chunks)), mp_context=get_context("spawn")) as workers:
+        for traces in workers.map(run_here, chunks, [options] * len(chunks)):
+            yield from traces
+
+
+def run_here(scenarios: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+    """The traces of the scenarios, run in this process."""
+    logging.getLogger("lemon_otp").setLevel(logging.CRITICAL)  # scenarios crash on purpose, thousands of times
+    if options.clock == "real":
+        return _on_new_loop(_side_by_side(scenarios, options), options)
+    return [_on_new_loop(run_scenario(scenario, options.clock), options) for scenario in scenarios]
+
+
+async def _side_by_side(scenarios: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+    free = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def run(scenario: Mapping[str, Any]) -> dict[str, Any]:
+        async with free:
+            return await run_scenario(scenario, options.clock)
+
+    return await asyncio.gather(*map(run, scenarios))
+
+
+def _on_new_loop(work: Any, options: Options) -> Any:
+    factory = None
+    if options.uvloop:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
