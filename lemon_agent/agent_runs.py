@@ -322,7 +322,7 @@ def take(work: Work, stream: AgentEventStream) -> bool:
     progress = work.progress
     for event in stream.take_all():
         if event.__class__ is MessageUpdate:
-            progress.streaming = event  # type: ignore[assignment]
+            progress.streaming = event
             work.tell(event)
         elif isinstance(event, AgentEnd | ErrorEvent | Canceled):
             run.terminal = event

@@ -29,6 +29,8 @@ from lemon_agent.loop.config import (
     StopHook,
     StreamFn,
     TransformContext,
+    as_tools,
+    as_tuple_of_messages,
     convert_to_llm,
 )
 from lemon_agent.loop.conversation import Conversation
@@ -70,9 +72,9 @@ class AgentOptions:
     model: Model
     system_prompt: str = ""
     thinking_level: str = "off"
-    tools: tuple[AgentTool, ...] = field(default=(), converter=tuple)
-    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=tuple)
-    messages: tuple[AgentMessage, ...] = field(default=(), converter=tuple, repr=False)
+    tools: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
+    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
+    messages: tuple[AgentMessage, ...] = field(default=(), converter=as_tuple_of_messages, repr=False)
     session_id: str | None = None
     stream_fn: StreamFn | None = None
     stream_options: StreamOptions = field(factory=StreamOptions, repr=False)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from attrs import field, frozen
 
 from lemon_agent.tools import AgentToolResult
-from lemon_ai import AssistantMessage, Message, StreamEvent, Tool, ToolResultMessage
+from lemon_ai import AssistantMessage, BlockEvent, Message, Tool, ToolResultMessage
 
 Outcome: TypeAlias = Literal["completed", "stopped", "aborted", "error", "budget"]
 """How a run ended: nothing left to do, a hook stopped it, somebody aborted it, it failed, its turns were used up."""
@@ -112,7 +112,7 @@ class MessageUpdate:
     """The assistant's message has grown."""
 
     type: ClassVar[str] = "message_update"
-    assistant_event: StreamEvent
+    assistant_event: BlockEvent
     """What the provider said, word for word."""
 
     @property

@@ -104,7 +104,7 @@ class ScriptedModel:
         signals: The abort signal of each call so far.
     """
 
-    turns: list[Turn] = field(factory=list, converter=list)
+    turns: list[Turn] = field(factory=list)
     piece: int = 8
     asked: list[Context] = field(factory=list, init=False)
     options: list[StreamOptions] = field(factory=list, init=False)

@@ -1,7 +1,7 @@
 """What a tool is and what it answers; `tool_arguments` checks what it is given, `loop/tool_calls` runs it."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import field, frozen
@@ -18,6 +18,10 @@ RunsOn: TypeAlias = Literal["loop", "thread", "process"]
 
 ResultContent: TypeAlias = TextContent | ImageContent
 """What a result may show the model."""
+
+
+def _as_blocks(content: Iterable[ResultContent]) -> tuple[ResultContent, ...]:
+    return tuple(content)
 
 
 def normal_trust(trust: object) -> Trust:
@@ -41,7 +45,7 @@ class AgentToolResult:
     `content` is all the model sees; `details` is for logs and screens and never leaves the machine.
     """
 
-    content: tuple[ResultContent, ...] = field(default=(), converter=tuple)
+    content: tuple[ResultContent, ...] = field(default=(), converter=_as_blocks)
     details: Any = None
     trust: str | None = "trusted"
     usage: Usage | None = None

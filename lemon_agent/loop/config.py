@@ -1,6 +1,6 @@
 """Value. What a run is given: the conversation so far, the model, the hooks, the limits."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field, frozen
@@ -15,13 +15,23 @@ THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh")
 DEFAULT_MAX_TOOL_TURNS: Final = 25
 
 
+def as_tuple_of_messages(messages: Iterable[AgentMessage]) -> tuple[AgentMessage, ...]:
+    """Messages as a tuple."""
+    return tuple(messages)
+
+
+def as_tools(tools: Iterable[AgentTool]) -> tuple[AgentTool, ...]:
+    """Tools as a tuple."""
+    return tuple(tools)
+
+
 @frozen
 class AgentContext:
     """A conversation: what the model is told it is, what was said, what it may ask for."""
 
     system_prompt: str | None = None
-    messages: tuple[AgentMessage, ...] = field(default=(), converter=tuple)
-    tools: tuple[AgentTool, ...] = field(default=(), converter=tuple)
+    messages: tuple[AgentMessage, ...] = field(default=(), converter=as_tuple_of_messages)
+    tools: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
 
 
 @frozen
@@ -165,7 +175,7 @@ class AgentLoopConfig:
     max_tool_concurrency: int | None = None
     tool_timeout_ms: int | None = None
     tool_execution: Literal["parallel", "sequential"] = "parallel"
-    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=tuple)
+    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
     tool_task_supervisor: str = "tool_task_supervisor"
     hook_timeout_ms: int | None = 600_000
     abort_grace_ms: int = 100

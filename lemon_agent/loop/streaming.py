@@ -210,12 +210,14 @@ class _Reading:
         run, signal, gate = self._run, self._run.signal, self._run.config.gate
         emit = run.emit
         left = TURN_EVENTS
+        event: Any
         async for event in events:
             if signal.aborted:
                 raise Interrupted("aborted")
             if signal.redirect_requested:
                 raise Interrupted("redirected")
-            if event.__class__ in GROWTH:
+            kind = event.__class__
+            if kind in GROWTH:
                 self._latest = event
                 if self._started:
                     emit(MessageUpdate(event))
