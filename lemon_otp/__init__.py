@@ -1,6 +1,6 @@
 """OTP-style supervision on asyncio. Start with `GenServer`, then `Supervisor`; `tree()` shows all."""
 
-from lemon_otp import sys, telemetry
+from lemon_otp import introspect, sys, telemetry
 from lemon_otp.application import (
     Application,
     ensure_all_started,
@@ -63,6 +63,7 @@ from lemon_otp.gen_server import (
     reply,
     stop,
 )
+from lemon_otp.introspect import ProcessInfo, TreeNode, info, render, tree
 from lemon_otp.partition_supervisor import PartitionSupervisor
 from lemon_otp.process import (
     Address,
@@ -167,6 +168,7 @@ __all__ = [
     "PartitionSupervisor",
     "Pid",
     "ProcessExit",
+    "ProcessInfo",
     "PushResult",
     "Reason",
     "ReceiveTimeout",
@@ -198,6 +200,7 @@ __all__ = [
     "TerminalKind",
     "Terminals",
     "TimerRef",
+    "TreeNode",
     "UnhandledMessage",
     "Unregistered",
     "Via",
@@ -214,6 +217,8 @@ __all__ = [
     "exit_signal",
     "fetch_env",
     "get_env",
+    "info",
+    "introspect",
     "is_orderly",
     "link",
     "load",
@@ -223,6 +228,7 @@ __all__ = [
     "put_env",
     "receive",
     "register",
+    "render",
     "reply",
     "run",
     "running_applications",
@@ -241,6 +247,7 @@ __all__ = [
     "sys",
     "telemetry",
     "trap_exit",
+    "tree",
     "unlink",
     "unregister",
     "wall_ms",

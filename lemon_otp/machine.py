@@ -37,6 +37,8 @@ class Process(Stepper):
     """Whether a request may be served inside the turn of the process that asks."""
 
     __slots__ = (
+        "busy_number",
+        "busy_since_s",
         "cancel_pause_s",
         "doom",
         "entry",
@@ -79,6 +81,8 @@ class Process(Stepper):
         self.facts: dict[str, Any] | None = None
         self.repeated: dict[int, int] | None = None
         self.handled = 0
+        self.busy_number = -1
+        self.busy_since_s = 0.0
         runtime.processes[number] = self
 
     # Messages.
@@ -127,6 +131,8 @@ class Process(Stepper):
         if match is None and timeout_s is None:
             while not self.mailbox:
                 await wait_mail()
+            if not self.serves_inside:
+                self.handled += 1
             return self.mailbox.popleft()
         timer: Timer | None = None
         seen = 0
@@ -136,6 +142,8 @@ class Process(Stepper):
                 if box:
                     found = take(box, match, seen)
                     if found is not NOTHING:
+                        if not self.serves_inside:
+                            self.handled += 1
                         return found
                     seen = len(box)
                 if timeout_s is not None:
@@ -207,12 +215,23 @@ class Process(Stepper):
             self.status = MAIL
             if not self.mailbox:
                 self.mailbox = None
+            if self.serves_inside:
+                self._note_busy()
+            else:
+                self.busy_number = -1
             return
+        self._note_busy()
         super().suspended(waits_for)
         if self.doom is not ALIVE and self.exit_reason is ALIVE:
             self.die(self.doom)
         elif self.exit_reason is not ALIVE:
             self._linger()
+
+    def _note_busy(self) -> None:
+        """The work on a message has to wait for the first time: introspection shows since when."""
+        if self.busy_number != self.handled:
+            self.busy_number = self.handled
+            self.busy_since_s = self.runtime.clock.monotonic_s()
 
     def finished(self) -> None:
         super().finished()

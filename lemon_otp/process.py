@@ -207,7 +207,8 @@ async def receive(match: Match | None = None, *, timeout_s: float | None = None)
             runtime = process.runtime
             runtime.fuel -= 1
             if runtime.fuel > 0:
-                process.handled += 1
+                if not process.serves_inside:
+                    process.handled += 1
                 return box.popleft()
     return await process.wait_message(match, timeout_s)
 

@@ -1,0 +1,368 @@
+"""Pure. Views of what runs: the tree, one process, and both as text.
+
+Looking reads fields and sends no message: it cannot wait for the looked-at, wake it or make it fail, and it goes on
+when processes die meanwhile. Every value is shown in a few words, whatever its own repr would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import frozen
+
+from lemon_otp.application import ApplicationMaster
+from lemon_otp.brief import brief, size_estimate
+from lemon_otp.children import Child
+from lemon_otp.dynamic_supervisor import Crowd
+from lemon_otp.errors import NoProcess
+from lemon_otp.exits import Down
+from lemon_otp.machine import Process
+from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
+from lemon_otp.process import current_runtime, resolve
+from lemon_otp.scheduler import Scheduler
+from lemon_otp.server_process import ServerProcess
+from lemon_otp.stepper import MAIL, READY
+from lemon_otp.supervisor import Family
+
+Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
+"""By its spec; a process that no supervisor started; a stand-in for nodes left out."""
+State: TypeAlias = Literal["idle", "ready", "busy", "suspended", "restarting", "stopped", "dead"]
+"""Waits for a message; can run or runs; waits in the middle of its work; suspended by `sys`; no process now."""
+
+NODES_MAX: Final = 20_000
+FACTS_MAX: Final = 16
+
+
+@frozen
+class TreeNode:
+    """One line of the tree.
+
+    Attributes:
+        id: Of its child spec; of a process without one its name, or what it runs.
+        pid: None for a child that has no process now.
+        module: Dotted path of the module behind it, when known.
+        kind: See `Kind`.
+        state: See `State`.
+        facts: What it said of itself with `annotate`, each in a few words.
+        children: Those below it, in the order of starting.
+    """
+
+    id: str
+    pid: Pid | None
+    module: str | None
+    kind: Kind
+    state: State
+    facts: Mapping[str, str]
+    children: tuple[TreeNode, ...] = ()
+
+
+@frozen
+class ProcessInfo:
+    """What is known of one process; for a dead one little more than why it ended.
+
+    Attributes:
+        pid: The process.
+        name: Its registered name.
+        label: What it runs, for people.
+        module: Dotted path of the module behind it, when known.
+        initial_call: The function or server it was started with.
+        state: See `State`.
+        exit_reason: In a few words, once it is dead.
+        current_message: What a server is working on, in a few words.
+        current_age_s: How long that has been waiting for something; None when it is not.
+        mailbox_length: Messages not yet taken.
+        messages_handled: Messages taken so far.
+        links: Linked processes.
+        monitors: What it monitors, by pid or name.
+        monitored_by: Who monitors it.
+        parent: Who started it, while that lives.
+        ancestors: The parent, and who started that.
+        trap_exit: Whether exit signals become messages.
+        facts: What it said of itself with `annotate`.
+        held_state: A server's state, in a few words.
+        memory_bytes: Estimate of what its mailbox, state and facts hold.
+        stack: Where its coroutine waits, outermost first.
+    """
+
+    pid: Pid
+    name: str | None
+    label: str | None
+    module: str | None
+    initial_call: str
+    state: State
+    exit_reason: str | None
+    current_message: str | None
+    current_age_s: float | None
+    mailbox_length: int
+    messages_handled: int
+    links: tuple[Pid, ...]
+    monitors: tuple[Any, ...]
+    monitored_by: tuple[Pid, ...]
+    parent: Pid | None
+    ancestors: tuple[Pid, ...]
+    trap_exit: bool
+    facts: Mapping[str, str]
+    held_state: str | None
+    memory_bytes: int
+    stack: tuple[str, ...]
+
+
+# The tree.
+
+
+def tree(root: Pid | Name | None = None, *, runtime: Scheduler | None = None, max_nodes: int = NODES_MAX) -> list[TreeNode]:
+    """What runs, as a tree.
+
+    Args:
+        root: Only what is below this process, itself included; None for everything: the top supervisors of the
+            running applications in the order of starting, then what stands beside them.
+        runtime: Whose processes; by default the caller's. With it another thread may look, too.
+        max_nodes: How many nodes to build; what is left out is counted in a node of the kind "more".
+    """
+    look = _Look(current_runtime() if runtime is None else runtime, max_nodes)
+    if root is not None:
+        process = root if isinstance(root, Process) else resolve(root)
+        return [] if process is None else [look.node(process, None)]
+    return look.everything()
+
+
+class _Look:
+    """One walk over the processes of a runtime."""
+
+    def __init__(self, runtime: Scheduler, max_nodes: int) -> None:
+        self.runtime = runtime
+        self.left = max_nodes
+        self.shown: set[Pid] = set()
+        self.children_of: dict[Pid, list[tuple[Process, Child | None]]] = {}
+        self.supervised: set[Pid] = set()
+        processes = list(runtime.processes.values())
+        for process in processes:
+            for child in children_of(process):
+                self.children_of.setdefault(process, []).append((child.pid, child))  # type: ignore[arg-type]
+                if child.pid is not None:
+                    self.supervised.add(child.pid)
+        self.tops: list[Process] = []
+        self._place_unsupervised(processes)
+
+    def _place_unsupervised(self, processes: list[Process]) -> None:
+        """Put what no supervisor started below its living parent, or on top."""
+        hidden = {process for process in processes if _is_master(process)}
+        for process in processes:
+            if process in self.supervised or process in hidden:
+                continue
+            parent = process.parent
+            if parent is None or parent in hidden or parent.parent is None or parent.exit_reason is not ALIVE:
+                self.tops.append(process)
+            else:
+                self.children_of.setdefault(parent, []).append((process, None))
+
+    def everything(self) -> list[TreeNode]:
+        applications = [process for process in self.tops if process.parent is not None and _is_master(process.parent)]
+        others = [process for process in self.tops if process not in set(applications)]
+        nodes = [self.node(process, None) for process in applications + others if self.left > 0]
+        left_out = len(self.tops) - len(nodes)
+        return [*nodes, _more(left_out)] if left_out else nodes
+
+    def node(self, process: Process | None, child: Child | None) -> TreeNode:
+        self.left -= 1
+        below: list[TreeNode] = []
+        if process is not None and process not in self.shown:
+            self.shown.add(process)
+            placed = self.children_of.get(process, [])
+            for other, spec in placed:
+                if self.left <= 0:
+                    below.append(_more(len(placed) - len(below)))
+                    break
+                below.append(self.node(other, spec))
+        return _node(process, child, tuple(below))
+
+
+def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, ...]) -> TreeNode:
+    if child is None:
+        assert process is not None
+        kind: Kind = "supervisor" if children_kept_by(process) is not None else "process"
+        node_id, module = process.name or process.label or _function_name(process), module_of(process)
+    else:
+        spec = child.spec
+        kind, module = spec.kind, spec.module or (module_of(process) if process is not None else None)
+        node_id = spec.id if isinstance(spec.id, str) else brief(spec.id)
+    if process is None:
+        state: State = "restarting" if child is not None and child.restarting else "stopped"
+        return TreeNode(node_id, None, module, kind, state, {}, below)
+    return TreeNode(node_id, process, module, kind, state_of(process), facts_of(process), below)
+
+
+def _more(count: int) -> TreeNode:
+    return TreeNode(f"… {count} more", None, None, "more", "idle", {})
+
+
+def _is_master(process: Process) -> bool:
+    return isinstance(process, ServerProcess) and isinstance(process.server, ApplicationMaster)
+
+
+def children_kept_by(process: Process) -> Family | Crowd | None:
+    """What a supervisor keeps of its children; None for any other process."""
+    state = process.state if isinstance(process, ServerProcess) else None
+    return state if isinstance(state, Family | Crowd) else None
+
+
+def children_of(process: Process) -> list[Child]:
+    """A supervisor's children in the order of starting."""
+    kept = children_kept_by(process)
+    return [] if kept is None else kept.listed()
+
+
+def walk(nodes: Iterable[TreeNode]) -> Iterator[TreeNode]:
+    """Every node, those above before those below."""
+    for node in nodes:
+        yield node
+        yield from walk(node.children)
+
+
+# One process.
+
+
+def info(pid: Pid | Name) -> ProcessInfo:
+    """What is known of a process, alive or dead.
+
+    Raises:
+        NoProcess: Nobody has this name.
+    """
+    process = _resolved(pid)
+    held = process.state if isinstance(process, ServerProcess) else None
+    server = isinstance(process, ServerProcess) and process.exit_reason is ALIVE
+    working = server and process.coro is not None
+    box = process.mailbox or ()
+    return ProcessInfo(
+        pid=process,
+        name=process.name,
+        label=process.label,
+        module=module_of(process),
+        initial_call=process.initial_call(),
+        state=state_of(process),
+        exit_reason=None if process.exit_reason is ALIVE else brief(process.exit_reason),
+        current_message=brief(_payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
+        current_age_s=_age_s(process),
+        mailbox_length=len(box),
+        messages_handled=process.handled,
+        links=tuple(process.links or ()),
+        monitors=tuple(ref.shown for ref in list(process.monitoring or ())),
+        monitored_by=tuple(ref.owner for ref in list(process.monitors or ()) if isinstance(ref, MonitorRef)),
+        parent=process.parent,
+        ancestors=tuple(process.ancestors()),
+        trap_exit=process.trap,
+        facts=facts_of(process),
+        held_state=brief(held, 500) if server else None,
+        memory_bytes=size_estimate(process, process.facts, held, *list(box)[:100]),
+        stack=tuple(_frame_line(frame) for frame in process.get_stack()),
+    )
+
+
+def messages(pid: Pid | Name, *, limit: int = 20) -> list[str]:
+    """The oldest messages that wait in a process's mailbox, each in a few words."""
+    process = _resolved(pid)
+    return [brief(_payload(message)) for message in list(process.mailbox or ())[:limit]]
+
+
+def state_of(process: Process) -> State:
+    """What the process is doing."""
+    if process.exit_reason is not ALIVE:
+        return "dead"
+    if isinstance(process, ServerProcess) and process.sys is not None and process.sys.suspended:
+        return "suspended"
+    if process.status == READY:
+        return "ready"
+    if process.status == MAIL and not (process.serves_inside and process.coro is not None):
+        return "idle"
+    return "busy"
+
+
+def facts_of(process: Process) -> dict[str, str]:
+    """What the process said of itself, in a few words."""
+    facts = process.facts
+    if not facts:
+        return {}
+    return {key: value if isinstance(value, str) and len(value) < 80 else brief(value) for key, value in list(facts.items())[:FACTS_MAX]}
+
+
+def module_of(process: Process) -> str | None:
+    """Dotted path of the module whose code the process runs."""
+    if isinstance(process, ServerProcess):
+        return type(process.server).__module__
+    entry = process.entry[0] if type(process.entry) is tuple else process.entry
+    return getattr(entry, "__module__", None)
+
+
+def _function_name(process: Process) -> str:
+    entry = process.entry[0] if type(process.entry) is tuple else process.entry
+    if isinstance(process, ServerProcess):
+        return type(process.server).__module__.rpartition(".")[2]
+    return getattr(entry, "__name__", type(entry).__name__)
+
+
+def _resolved(pid: Pid | Name) -> Process:
+    process = pid if isinstance(pid, Process) else resolve(pid)
+    if process is None:
+        raise NoProcess(pid)
+    return process
+
+
+def _age_s(process: Process) -> float | None:
+    if process.exit_reason is not ALIVE or state_of(process) != "busy":
+        return None
+    return max(0.0, process.runtime.clock.monotonic_s() - process.busy_since_s)
+
+
+def _payload(message: Any) -> Any:
+    """A message without the envelope of call and cast."""
+    if type(message) is tuple and len(message) in (2, 3) and isinstance(message[0], str) and message[0].startswith("$"):
+        return message[-1]
+    if isinstance(message, Down):
+        return ("Down", message.process, message.reason)
+    return message
+
+
+def _frame_line(frame: Any) -> str:
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+
+
+# As text and as plain data.
+
+
+def render(nodes: Sequence[TreeNode], *, pids: bool = False) -> str:
+    """The tree as text: ids beside module paths, state and facts; control characters are shown, not sent."""
+    rows: list[tuple[str, str]] = []
+    for node in nodes:
+        _rows(node, "", "", rows, pids)
+    width = max((len(left) for left, _ in rows), default=0)
+    return "\n".join(f"{left:<{width}}  {right}".rstrip() for left, right in rows)
+
+
+def _rows(node: TreeNode, lead: str, below: str, rows: list[tuple[str, str]], pids: bool) -> None:
+    shown = f" {node.pid!r}" if pids and node.pid is not None else ""
+    facts = " ".join(f"{key}={value}" for key, value in node.facts.items())
+    detail = "" if node.kind == "more" else f"{node.module or '-'}  {node.state}{'  ' if facts else ''}{facts}"
+    rows.append((printable(lead + node.id + shown), printable(detail)))
+    for index, child in enumerate(node.children):
+        last = index == len(node.children) - 1
+        _rows(child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "), rows, pids)
+
+
+def printable(text: str) -> str:
+    """The text with everything that a terminal might obey written out."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def to_json(node: TreeNode) -> dict[str, Any]:
+    """A node and all below it as JSON values."""
+    return {
+        "id": node.id,
+        "pid": node.pid.id if node.pid is not None else None,
+        "module": node.module,
+        "kind": node.kind,
+        "state": node.state,
+        "facts": dict(node.facts),
+        "children": [to_json(child) for child in node.children],
+    }
