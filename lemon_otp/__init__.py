@@ -105,8 +105,9 @@ from lemon_otp.restarts import AutoShutdown, Backoff, Strategy
 from lemon_otp.runtime import Runtime, run
 from lemon_otp.supervisor import Supervisor
 from lemon_otp.table import Table, TableInfo, TableTransfer
-from lemon_otp.task import Task, TaskDone, TaskExit, TaskReply, TaskResult
+from lemon_otp.task import Task
 from lemon_otp.task_supervisor import TaskSupervisor
+from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
 from lemon_otp.terminals import (
     Canceled,
     Completed,

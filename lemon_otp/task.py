@@ -6,12 +6,10 @@ Whoever does not await a task, a server for one, finds the reply and then the Do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
-
-from attrs import frozen
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from lemon_otp.clock import Timer, monotonic_s
 from lemon_otp.caller import TIMED_OUT
@@ -34,32 +32,12 @@ from lemon_otp.process import (
 )
 from lemon_otp.scheduler import CURRENT
 from lemon_otp.stepper import give_way
+from lemon_otp.task_stream import OnTimeout, TaskStream, stream_tasks
+from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
 
 T = TypeVar("T")
 
 
-class TaskReply(NamedTuple):
-    """Message to the owner of a task: its value. A tuple, as on the BEAM."""
-
-    ref: MonitorRef
-    value: Any
-
-
-@frozen
-class TaskDone(Generic[T]):
-    """The task returned."""
-
-    value: T
-
-
-@frozen
-class TaskExit:
-    """The task ended without a value."""
-
-    reason: Any
-
-
-TaskResult: TypeAlias = TaskDone[T] | TaskExit
 TaskShutdown: TypeAlias = float | Literal["brutal_kill"]
 
 _DEFAULT_TIMEOUT_S: Final = 5.0
@@ -128,6 +106,23 @@ class Task(MonitorRef, Generic[T]):
         return spawn_link(fn, *args, label=label or name_of(fn))
 
     @staticmethod
+    def async_stream(
+        items: Iterable[Any],
+        fn: Callable[..., Any],
+        *args: Any,
+        max_concurrency: int | None = None,
+        ordered: bool = True,
+        timeout_s: float | None = _DEFAULT_TIMEOUT_S,
+        on_timeout: OnTimeout = "exit",
+    ) -> TaskStream:
+        """Run `fn(item, *args)` for each item as tasks linked to the caller; see `TaskSupervisor.async_stream`."""
+
+        async def start(item: Any) -> Task[Any]:
+            return Task.async_(fn, item, *args)
+
+        return stream_tasks(items, start, max_concurrency, ordered, timeout_s, on_timeout, linked=True)
+
+    @staticmethod
     def completed(value: T) -> Task[T]:
         """A task that is done, without a process."""
         me = current_process()
@@ -168,11 +163,15 @@ class Task(MonitorRef, Generic[T]):
             timeout_s: Seconds to end by itself before it is killed; None waits; "brutal_kill" kills at once.
 
         Returns:
-            Its value, if it came first; `TaskExit` when it ended for another reason than being stopped; else None.
+            Its value, if it came first; `TaskExit` when it ended for another reason than being stopped, or had to be
+            killed after `timeout_s`; else None.
+
+        Raises:
+            BadArgument: The caller does not own the task, or it never had a process.
         """
         self._check_owner("shut down")
         if self.pid is None:
-            return await self._take(0, "shut down")
+            raise BadArgument("a completed task has no process to shut down")
         brutal = timeout_s == "brutal_kill"
         ended = monitor(self.pid)
         unlink(self.pid)
@@ -181,24 +180,29 @@ class Task(MonitorRef, Generic[T]):
         def is_down(message: Any) -> bool:
             return type(message) is Down and message.ref is ended
 
-        expected = ("killed",) if brutal else ("shutdown",)
+        expected = "killed" if brutal else "shutdown"
         try:
             down: Down = await receive(is_down, timeout_s=None if brutal else timeout_s)  # type: ignore[arg-type]
         except ReceiveTimeout:
             exit_signal(self.pid, "kill")
-            expected = ("killed", "shutdown")
             down = await receive(is_down)
         earlier = self._leave()
         if isinstance(earlier, TaskDone):
             return earlier
         reason = earlier.reason if down.reason == "noproc" and earlier is not None else down.reason
-        return None if isinstance(reason, str) and reason in expected else TaskExit(reason)
+        return None if isinstance(reason, str) and reason == expected else TaskExit(reason)
 
     async def ignore(self) -> TaskResult[T] | None:
-        """Wait no more and unlink: how the task ended, or None when it goes on, on its own."""
+        """Wait no more and unlink: how the task ended, or None when it goes on, on its own.
+
+        Raises:
+            BadArgument: The caller does not own the task, or it never had a process.
+        """
         self._check_owner("ignore")
+        if self.pid is None:
+            raise BadArgument("a completed task has no process to leave alone")
         earlier = self._leave()
-        if earlier is None and self.pid is not None:
+        if earlier is None:
             unlink(self.pid)
         return earlier
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from attrs import define
 
@@ -16,7 +16,10 @@ from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
 from lemon_otp.pid import MonitorRef
 from lemon_otp.process import current_process, demonitor, exit_signal, receive, unlink
-from lemon_otp.task import Task, TaskDone, TaskExit, TaskReply, TaskResult
+from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
+
+if TYPE_CHECKING:
+    from lemon_otp.task import Task
 
 OnTimeout: TypeAlias = Literal["exit", "kill_task"]
 """A late task ends the whole stream, or only itself."""

@@ -8,7 +8,7 @@ Emits: as a DynamicSupervisor does
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any, Final
 
@@ -27,8 +27,8 @@ from lemon_otp.process import Place, current_process, link, resolve, spawn_link
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.stepper import MAIL
 from lemon_otp.supervisor import raised
-from lemon_otp.task import Task, TaskProcess, TaskResult, name_of, placed
-from lemon_otp.task_stream import OnTimeout, stream_tasks
+from lemon_otp.task import Task, TaskProcess, name_of, placed
+from lemon_otp.task_stream import OnTimeout, TaskStream, stream_tasks
 
 DEFAULT_SHUTDOWN_S: Final = 5.0
 
@@ -149,7 +149,7 @@ class TaskSupervisor(DynamicSupervisor):
         on_timeout: OnTimeout = "exit",
         shutdown: Shutdown = DEFAULT_SHUTDOWN_S,
         link: bool = True,
-    ) -> AsyncIterator[TaskResult[Any]]:
+    ) -> TaskStream:
         """Run `fn(item, *args)` for each item as tasks of the supervisor; see `task_stream.stream_tasks`.
 
         Args:
