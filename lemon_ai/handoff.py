@@ -110,11 +110,9 @@ class _Ids:
         return candidate
 
     def _retry(self, original: str, wanted: str, message: AssistantMessage, attempt: int) -> str:
-        if self._normalise is not None:
+        if self._normalise is not None and attempt <= len(self._used) + 1:
             head, bar, item = original.partition("|")
-            candidate = self._normalise(f"{head}#{attempt}{bar}{item}", message)
-            if _wire_part(candidate) not in self._used:
-                return candidate
+            return self._normalise(f"{head}#{attempt}{bar}{item}", message)
         head, bar, item = wanted.partition("|")
         suffix = f"_{short_hash(f'{original}#{attempt}', 6)}"
         return f"{head[: self._limit - len(suffix)]}{suffix}{bar}{item}"
