@@ -1,13 +1,14 @@
-"""Where a provider's key comes from. Providers get the concrete value; nothing below the host reads the environment."""
+"""Which providers have a key in the environment.
+
+The key itself is looked up by `lemon_ai` for each request, under the names of the provider that gets it, so that no
+account's key goes to another's server.
+"""
 
 import os
 
-from lemon_ai import environment_key
+from lemon_ai import key_variables
 
 
-def api_key_for(provider: str) -> str | None:
-    """The key for a provider from its own environment variables, in their order; None when none is set.
-
-    A vendor's key is only ever looked up under that vendor's names, so no account's key goes to another's server.
-    """
-    return environment_key(provider, os.environ)
+def has_key(provider: str) -> bool:
+    """Is one of the provider's own variables set?"""
+    return any(os.environ.get(name) for name in key_variables(provider))

@@ -1,8 +1,8 @@
 """Values. What a session says: every event of its agent, and a few of its own.
 
-A subscriber gets `SessionEvent(session_id, event, entry_id)`; `event` is an agent event as `lemon_agent` made it or one of
-the notices below. `entry_id` names the line of the session file that the event's message was stored under: it is there
-for `MessageEnd` and only then, because the message is appended before the event is forwarded.
+A subscriber gets `SessionEvent(session_id, event, entry_id)`; `event` is an agent event as `lemon_agent` made it or one
+of the notices below. `entry_id` names the line of the session file that the event's message was stored under: it is
+there for `MessageEnd` and only then, because the message is appended before the event is forwarded.
 """
 
 from typing import Any, ClassVar, TypeAlias
@@ -73,25 +73,8 @@ class StorageFailed:
     unsaved: int
 
 
-@frozen
-class SessionRestored:
-    """A stored conversation was opened; `repaired_calls` tool calls got a synthetic error result."""
-
-    type: ClassVar[str] = "session_restored"
-    message_count: int
-    repaired_calls: int
-    problems: tuple[str, ...] = ()
-
-
 SessionNotice: TypeAlias = (
-    SavePoint
-    | Settled
-    | QueueUpdate
-    | ModelUpdate
-    | ThinkingLevelUpdate
-    | ToolsUpdate
-    | StorageFailed
-    | SessionRestored
+    SavePoint | Settled | QueueUpdate | ModelUpdate | ThinkingLevelUpdate | ToolsUpdate | StorageFailed
 )
 """Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
 

@@ -1,4 +1,4 @@
-"""Which model answers: the one asked for, else one that a key or a local server makes available, else the scripted one."""
+"""Which model answers: the one asked for, else one that a key or a local server gives, else the scripted one."""
 
 import socket
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from coding_agent.credentials import api_key_for
+from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
 from coding_agent.settings import Settings
 from lemon_ai import Model, UnknownModel, find_model
@@ -65,7 +65,7 @@ def choose_model(settings: Settings) -> ModelChoice:
     if settings.base_url is not None:
         return ModelChoice(_served_at(settings.base_url), asked_for=True)
     for provider, name in PREFERRED:
-        if api_key_for(provider):
+        if has_key(provider):
             return ModelChoice(_find(name), asked_for=False)
     for provider, port in LOCAL_SERVERS:
         if listens(port):

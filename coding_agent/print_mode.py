@@ -1,7 +1,7 @@
 """One prompt, one answer: start the tree, run, print, stop the tree.
 
-The answer goes to standard output, progress and notices to standard error. With `--json` every session event is one line
-on standard output instead, behind a header line.
+The answer goes to standard output, progress and notices to standard error. With `--json` every session event is one
+line on standard output instead, behind a header line.
 """
 
 import asyncio
@@ -19,9 +19,10 @@ from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
 from coding_agent.errors import UnsafeRuntimeDir
-from coding_agent.events import SessionEvent, SessionRestored, Settled, StorageFailed
-from coding_agent.model_choice import choose_model
+from coding_agent.events import SessionEvent, Settled, StorageFailed
+from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.session.options import SessionOptions
+from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
 from coding_agent.settings import Settings
 from coding_agent.starting import session_options
@@ -42,9 +43,23 @@ class Printer:
     """Turns the events of a run into lines for a person or a program, and remembers the answer."""
 
     arguments: Arguments
+    choice: ModelChoice
     answer: AssistantMessage | None = None
     settled: Settled | None = None
     _labels: dict[str, str] = field(factory=dict)
+
+    def begin(self, state: SessionState) -> None:
+        """Print what there is to say before the run."""
+        if self.arguments.json:
+            print(json.dumps(header_to_wire(state), ensure_ascii=False), flush=True)
+        if self.choice.notice and state.model == model_name(self.choice.model):
+            self._progress(self.choice.notice)
+        if state.restored is not None:
+            closed = state.restored.repaired_calls
+            note = f", {closed} unfinished tool calls closed" if closed else ""
+            self._progress(f"going on after {state.restored.message_count} messages{note}")
+            for problem in state.restored.problems:
+                self._progress(f"session file: {problem}")
 
     def take(self, event: SessionEvent) -> None:
         """Print what this event calls for."""
@@ -60,12 +75,6 @@ class Printer:
                 self._progress(f"→ {self._labels[tool_call_id]}")
             case ToolExecutionEnd(tool_call_id, name, _, is_error):
                 self._progress(f"{'✗' if is_error else '✓'} {self._labels.pop(tool_call_id, name)}")
-            case SessionRestored(count, repaired, problems):
-                self._progress(
-                    f"going on after {count} messages" + (f", {repaired} unfinished calls closed" if repaired else "")
-                )
-                for problem in problems:
-                    self._progress(f"session file: {problem}")
             case StorageFailed(message, unsaved):
                 print(f"warning: {unsaved} entries are not stored yet: {message}", file=sys.stderr)
 
@@ -95,18 +104,16 @@ def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
         CodingAgentError: The session could not be started; the message says what to do.
     """
     choice = choose_model(settings)
-    if choice.notice and not arguments.quiet:
-        print(choice.notice, file=sys.stderr)
     options = session_options(settings, choice, resume=arguments.resume, session=arguments.session)
-    return run(_main, prompt, arguments, settings, options)
+    return run(_main, prompt, Printer(arguments, choice), settings, options)
 
 
-async def _main(prompt: str, arguments: Arguments, settings: Settings, options: SessionOptions) -> int:
+async def _main(prompt: str, printer: Printer, settings: Settings, options: SessionOptions) -> int:
     with interrupts(self_pid()):
         try:
             await ensure_all_started(APPLICATION)
             await _listen(settings)
-            return await _run(prompt, arguments, options)
+            return await _run(prompt, printer, options)
         finally:
             await stop_all()
 
@@ -118,11 +125,9 @@ async def _listen(settings: Settings) -> None:
         print(f"warning: `tree` will not find this host: {error}", file=sys.stderr)
 
 
-async def _run(prompt: str, arguments: Arguments, options: SessionOptions) -> int:
+async def _run(prompt: str, printer: Printer, options: SessionOptions) -> int:
     session = await start_session(options)
-    printer = Printer(arguments)
-    if arguments.json:
-        print(json.dumps(header_to_wire(await client.get_state(session)), ensure_ascii=False), flush=True)
+    printer.begin(await client.get_state(session))
     await client.subscribe(session, self_pid())
     await client.prompt(session, prompt)
     interrupted = False

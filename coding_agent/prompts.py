@@ -1,6 +1,7 @@
 """The system prompt: who the agent is, what it can use, where it works, and what the project says of itself.
 
-`system_prompt` is pure; `context_files` reads the disk. The date is a day, so that a provider's prompt cache stays valid.
+`system_prompt` is pure; `context_files` reads the disk. The date is a day, so that a provider's prompt cache stays
+valid.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from attrs import evolve
-
-from coding_agent.credentials import api_key_for
 from coding_agent.errors import NoSuchSession
 from coding_agent.model_choice import ModelChoice
 from coding_agent.session.options import SessionOptions
@@ -41,5 +38,4 @@ def session_options(
         session_id=session_id,
         tools=tuple(default_tools(str(settings.cwd))),
         thinking_level=settings.thinking_level,
-        get_api_key=api_key_for,
     )

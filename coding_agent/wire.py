@@ -14,7 +14,6 @@ from coding_agent.events import (
     SavePoint,
     SessionEvent,
     SessionNotice,
-    SessionRestored,
     Settled,
     StorageFailed,
     ThinkingLevelUpdate,
@@ -134,7 +133,7 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
             return {"steering": list(steering), "followUp": list(follow_up)}
         case Settled(outcome, reason, count):
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
-        case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed() | SessionRestored():
+        case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
             return _camel_keys(asdict(event))
         case _:
             assert_never(event)

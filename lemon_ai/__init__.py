@@ -7,7 +7,7 @@ from lemon_ai.circuit import BreakerPolicy, Circuit
 from lemon_ai.circuit_breaker import CircuitBreaker
 from lemon_ai.classify import is_context_overflow
 from lemon_ai.client import complete, stream
-from lemon_ai.codec import message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
+from lemon_ai.codec import block_to_wire, message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
 from lemon_ai.environment import KEY_VARIABLES, KEYLESS, canonical, find_api_key, key_variables
 from lemon_ai.errors import (
     AdmissionRefused,
@@ -168,6 +168,7 @@ __all__ = [
     "Usage",
     "UserContent",
     "UserMessage",
+    "block_to_wire",
     "calculate_cost",
     "canonical",
     "complete",

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from coding_agent.errors import UnknownTool
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
+from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import AgentMessage, AgentOptions, AgentTool
 from lemon_ai import Model, StreamOptions, UnknownModel, find_model
@@ -45,7 +46,7 @@ class SessionOptions:
     stream_options: StreamOptions = field(factory=StreamOptions, repr=False)
     agent_settings: Mapping[str, Any] = field(factory=dict, repr=False)
     parent_session: str | None = None
-    fsync: str = "turn"
+    fsync: FsyncPolicy = "turn"
 
     def model_for(self, stored: str | None) -> Model:
         """The model to start with, given the one the file names."""

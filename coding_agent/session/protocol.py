@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
+from coding_agent.errors import SessionBusy
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage
 from lemon_ai import ImageContent, Model, ToolCall
@@ -17,8 +18,8 @@ Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 
 
 @frozen
-class Prompt(Request[None]):
-    """Start a run with this text."""
+class Prompt(Request[SessionBusy | None]):
+    """Start a run with this text; answered with `SessionBusy` when that cannot be."""
 
     text: str
     images: tuple[ImageContent, ...] = ()
@@ -111,6 +112,26 @@ class GetMessages(Request[tuple[AgentMessage, ...]]):
     """The conversation as the model would see it next, before any transformation."""
 
 
+def model_name(model: Model) -> str:
+    """A model as people write it: `provider/model`."""
+    return f"{model.provider}/{model.id}"
+
+
+@frozen
+class Restored:
+    """What a session found in its file when it started.
+
+    Attributes:
+        message_count: Messages the conversation goes on from.
+        repaired_calls: Tool calls without a stored result; each got a synthetic error result.
+        problems: What is wrong with the file, a line each; none of it was changed.
+    """
+
+    message_count: int
+    repaired_calls: int = 0
+    problems: tuple[str, ...] = ()
+
+
 @frozen
 class SessionState:
     """How a session stands at one moment.
@@ -141,6 +162,7 @@ class SessionState:
     stream_subscribers: int
     agent: Pid
     agent_alive: bool
+    restored: Restored | None = None
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Process. One conversation: prompts go down to its agent, events come up, and what is said is stored before it is told.
+"""Process. One conversation: prompts go down to its agent, events come up, what is said is stored, then told.
 
 Tree:  coding_agent.supervisor / session_supervisor / session[id], temporary unless asked otherwise
 Emits: `SessionEvent`s to its subscribers, through the notifier
@@ -17,7 +17,6 @@ from coding_agent.events import (
     SavePoint,
     SessionEvent,
     SessionNotice,
-    SessionRestored,
     Settled,
     StorageFailed,
     ThinkingLevelUpdate,
@@ -62,6 +61,7 @@ class Conversation:
     model: Model
     thinking_level: str
     active_tools: tuple[str, ...]
+    restored: protocol.Restored | None = None
     phase: protocol.Phase = "idle"
     turn_index: int = 0
     pending: PendingWrites = field(factory=PendingWrites)
@@ -74,7 +74,7 @@ class Session(GenServer[SessionOptions, Any, None, Conversation]):
 
     trap_exit: ClassVar[bool] = True
 
-    async def init(self, options: SessionOptions) -> Conversation | Stop:
+    async def init(self, options: SessionOptions) -> Conversation:
         store = open_store(options)
         try:
             return await self._begin(options, store)
@@ -97,11 +97,9 @@ class Session(GenServer[SessionOptions, Any, None, Conversation]):
         assert agent is not None
         await Agent.subscribe(agent, self_pid())
         Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
-        state = Conversation(options, store, agent, Notifier(session_id), model, level, active)
-        if messages:
-            problems = tuple(str(problem) for problem in store.report)
-            _notify(state, SessionRestored(len(messages), len(repaired), problems))
-        return state
+        problems = tuple(store.report)
+        restored = protocol.Restored(len(messages), len(repaired), problems) if messages else None
+        return Conversation(options, store, agent, Notifier(session_id), model, level, active, restored)
 
     # Server side: what is asked.
 
@@ -257,7 +255,7 @@ async def _set_active_tools(state: Conversation, names: tuple[str, ...]) -> None
 def _store_settings(state: Conversation) -> None:
     """Write down the model and level a prompt will run with, where the file says otherwise or nothing yet."""
     context = state.store.build_context()
-    if context.model != f"{state.model.provider}/{state.model.id}":
+    if context.model != protocol.model_name(state.model):
         _store_or_defer(state, WriteModelChange(state.model.provider, state.model.id), now=True)
     if (context.thinking_level or "off") != state.thinking_level:
         _store_or_defer(state, WriteThinkingLevelChange(state.thinking_level), now=True)
@@ -311,7 +309,7 @@ async def _describe(state: Conversation) -> protocol.SessionState:
         session_id=state.store.header.id,
         file=str(state.store.path),
         cwd=str(state.options.cwd),
-        model=f"{state.model.provider}/{state.model.id}",
+        model=protocol.model_name(state.model),
         thinking_level=state.thinking_level,
         active_tools=state.active_tools,
         phase=state.phase,
@@ -324,4 +322,5 @@ async def _describe(state: Conversation) -> protocol.SessionState:
         stream_subscribers=streams,
         agent=state.agent,
         agent_alive=state.agent.alive,
+        restored=state.restored,
     )

@@ -1,7 +1,7 @@
 """Values and a queue. What can be asked to be stored, and the order in which it is.
 
-While a run is going on, everything the run itself does not say waits here and is stored at the end of the turn, first in,
-first out (seed "Data Flow", Pending Writes; checklist PERS-5, -6).
+While a run is going on, everything the run itself does not say waits here and is stored at the end of the turn, first
+in, first out (seed "Data Flow", Pending Writes; checklist PERS-5, -6).
 """
 
 from collections import deque

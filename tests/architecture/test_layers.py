@@ -31,7 +31,7 @@ def test_the_four_floors_are_imported_in_one_direction():
 
 @pytest.mark.parametrize("path", sources(), ids=relative)
 def test_only_the_process_module_makes_asyncio_tasks(path):
-    """Work that runs beside other work is a process somebody supervises; `lemon_otp/process.py` is the one exception."""
+    """Work beside other work is a process somebody supervises; `lemon_otp/process.py` is the one exception."""
     if relative(path) == "lemon_otp/process.py":
         return
     made = [
