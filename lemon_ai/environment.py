@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -75,6 +76,7 @@ VENDOR_HOSTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Whose host an address is, by the end of its name."""
 
 
+@lru_cache(256)  # every stored answer names two of them
 def canonical(provider: str) -> str:
     """A provider's or an api's name as this package spells it: session files and people write hyphens."""
     return provider.strip().lower().replace("-", "_")

@@ -138,7 +138,8 @@ class Catalog:
         if provider == "replay":
             return Model(id=model_id, api="replay", provider="replay", reasoning=True, input=("text", "image"))
         if provider == "scripted":
-            return None
+            is_file = model_id.endswith((".json", ".jsonl"))
+            return evolve(self._of("scripted")["script"], id=model_id, name=model_id) if is_file else None
         if provider in LOCAL_BASE_URLS:
             return _server_model(provider, model_id, base_url or LOCAL_BASE_URLS[provider])
         return _server_model(provider, model_id, base_url) if base_url else None
