@@ -58,10 +58,11 @@ class Application:
 
 @define(eq=False)
 class _Applications:
-    """What a runtime knows of applications; `running` in the order of starting."""
+    """What a runtime knows of applications; `running` in the order of starting, `ended` by themselves."""
 
     known: dict[str, Application] = field(factory=dict)
     running: dict[str, Pid | None] = field(factory=dict)
+    ended: set[str] = field(factory=set)
     env: dict[str, dict[str, Any]] = field(factory=dict)
 
 
@@ -106,6 +107,7 @@ async def start_application(application: Application | str) -> None:
     except StartFailed as failed:
         raise ApplicationFailed(loaded.name, failed.reason) from failed.__cause__
     table.running[loaded.name] = master
+    table.ended.discard(loaded.name)
 
 
 async def ensure_all_started(*applications: Application | str) -> list[str]:
@@ -137,11 +139,14 @@ async def stop_application(name: str) -> None:
     """Stop an application: its `prep_stop`, its tree in reverse, its `stop`. Those that depend on it run on.
 
     Raises:
-        NotStarted: It does not run.
+        NotStarted: It was not started, or was stopped. One that ended by itself may be stopped, once.
     """
-    running = _table().running
+    running, ended = _table().running, _table().ended
     if name not in running:
-        raise NotStarted(name)
+        if name not in ended:
+            raise NotStarted(name)
+        ended.remove(name)
+        return
     master = running[name]
     if master is not None and master.alive:
         try:
@@ -150,6 +155,7 @@ async def stop_application(name: str) -> None:
             if failed.reason != "noproc":
                 _log.warning("application %s ended with %s when it was stopped", name, describe(failed.reason))
     running.pop(name, None)
+    ended.discard(name)
 
 
 async def stop_all() -> None:
@@ -209,6 +215,7 @@ class ApplicationMaster(GenServer[Application, Any, Any, "_Running"]):
     async def handle_info(self, message: Any, state: _Running) -> NoReply[_Running] | Stop[_Running]:
         if isinstance(message, Exit) and message.pid is state.top:
             state.top = None
+            _table().ended.add(state.application.name)
             return Stop(message.reason if is_orderly(message.reason) else ("shutdown", message.reason), state)
         return NoReply(state)
 
@@ -260,7 +267,9 @@ def _dependency_names(application: Application) -> list[str]:
 
 
 def _in_order(application: Application, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """The names of what an application depends on, each after its own dependencies, and then its own."""
+    """What an application needs to start, each after its own dependencies, and itself; nothing when it runs."""
+    if application.name in _table().running:
+        return
     if application.name in above:
         raise BadArgument(f"applications depend on each other: {' > '.join((*above, application.name))}")
     for name in _dependency_names(application):

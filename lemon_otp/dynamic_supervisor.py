@@ -22,7 +22,7 @@ from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
 from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound
+from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound, UnhandledMessage
 from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer, Request, call, cast
 
@@ -222,9 +222,14 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
                 answer = [child.info() for child in state.children.values()]
             case CountChildren():
                 answer = family.count(state.children.values())
+            case _:
+                raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
 
     async def handle_cast(self, message: TryAgain, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+        if not isinstance(message, TryAgain):
+            log_unexpected(current_process(), message)
+            return NoReply(state)
         child = state.children.get(message.pid)
         if child is None or not child.restarting:
             return NoReply(state)

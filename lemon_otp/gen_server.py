@@ -15,6 +15,7 @@ from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.errors import (
     AlreadyRegistered,
     AlreadyStarted,
+    BadArgument,
     CallFailed,
     CallTimeout,
     NameTaken,
@@ -174,8 +175,8 @@ async def start_server(
     process.trap = trap_exit
     if name is not None:
         _take_name(process, name)
+    process.linked_parent = me if linked else process
     if linked:
-        process.linked_parent = me
         me.link(process)
     if runtime.depth < DEPTH_MAX:
         runtime.run_inside(process)
@@ -250,8 +251,10 @@ def cast(address: Address, message: Any) -> None:
         return
     try:
         process = resolve(address)
-    except NoRegistry:
-        return
+    except (NoRegistry, BadArgument):
+        if isinstance(address, Via):
+            return
+        raise
     if process is not None:
         process.deliver((CAST, message))
 
@@ -265,7 +268,8 @@ async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | N
     """Ask a server to end, and return when it has ended with `reason`, its `terminate` done.
 
     Raises:
-        CallFailed: There is no such process ("noproc"), or it ended with another reason.
+        CallFailed: There is no such process ("noproc"), or it ended with another reason. When it ended before it took
+            the request, the reason is a `CallFailed` with the reason of that end, as on the BEAM.
         CallTimeout: It has not ended in time; the request stands.
     """
     me = current_process()
@@ -274,12 +278,14 @@ async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | N
         raise CallFailed("noproc", address)
     if target is me:
         raise CallFailed("calling_self", address)
-    ended = Caller(me)
-    target.deliver_urgent((SYSTEM, Caller(me), Terminate(reason)))
+    taken, ended = Caller(me), Caller(me)
+    target.deliver_urgent((SYSTEM, taken, Terminate(reason)))
     try:
         await ended.wait(me, target, timeout_s)
     except CallTimeout:
         raise
     except CallFailed as failed:
+        if not taken.settled:
+            raise CallFailed(failed, address) from None
         if failed.reason != reason or type(failed.reason) is not type(reason):
             raise

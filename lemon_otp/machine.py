@@ -360,8 +360,11 @@ class Process(Stepper):
             other.links.pop(self, None)
 
     def monitor(self, target: Process | None, shown: Any) -> MonitorRef:
-        """Watch `target`; a dead one is reported at once."""
+        """Watch `target`; a dead one is reported at once, and a process never hears of its own end."""
         ref = MonitorRef(self, target, shown)
+        if target is self:
+            ref.active = False
+            return ref
         if target is None or target.exit_reason is not ALIVE:
             ref.active = False
             self.deliver(Down(ref, shown, "noproc"))

@@ -65,6 +65,8 @@ class RunningRegistry:
 
     def whereis(self, key: Any) -> Pid | None:
         """The process registered under a unique key."""
+        if self.entries.kind != "unique":
+            raise BadArgument(f"registry {self.name!r} has duplicate keys, which name no single process")
         entries = self.of_key(key)
         return entries[0][0] if entries else None
 

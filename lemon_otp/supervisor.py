@@ -26,7 +26,16 @@ from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
 from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import AlreadyPresent, AlreadyStarted, BadArgument, BadChildSpec, ChildRunning, NotFound, StartFailed
+from lemon_otp.errors import (
+    AlreadyPresent,
+    AlreadyStarted,
+    BadArgument,
+    BadChildSpec,
+    ChildRunning,
+    NotFound,
+    StartFailed,
+    UnhandledMessage,
+)
 from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer, Request, call, cast
 
@@ -309,9 +318,13 @@ class Supervisor(GenServer[Options, Asked, TryAgain, Family]):
                 answer = [child.info() for child in state.children.values()]
             case CountChildren():
                 answer = family.count(state.children.values())
+            case _:
+                raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
 
     async def handle_cast(self, message: TryAgain, state: Family) -> NoReply[Family] | Stop[Family]:
+        if not isinstance(message, TryAgain):
+            raise UnhandledMessage(type(self).__name__, "handle_cast", message)
         child = state.children.get(message.id)
         if child is None or not child.restarting:
             return NoReply(state)

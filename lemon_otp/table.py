@@ -222,7 +222,7 @@ class Table:
         self._pass_on(to, data)
 
     def set_heir(self, heir: Pid | None, data: Any = None) -> None:
-        """Name who gets the table, with `data`, when the owner dies; None for nobody.
+        """Name who gets the table, with `data`, when the owner dies; None, or a dead process, for nobody.
 
         Raises:
             BadArgument: The caller is not the owner.
@@ -230,6 +230,8 @@ class Table:
         self._owned()
         if heir is not None and not isinstance(heir, Process):
             raise BadArgument(f"an heir is a process, not {heir!r}")
+        if heir is not None and heir.exit_reason is not ALIVE:
+            heir = None
         self._heir, self._heir_data = heir, data if heir is not None else None
 
     def drop(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
+
+from lemon_otp.pid import Pid
 
 Row: TypeAlias = tuple[Any, ...]
 """A tuple whose first element is the key, any hashable value."""
@@ -14,17 +16,28 @@ TABLE_TYPES: Final = ("set", "ordered_set", "bag", "duplicate_bag")
 
 
 def term_order(term: Any) -> tuple[Any, ...]:
-    """A sort key that puts any two keys in an order: numbers, texts, bytes, None, other things, tuples by length."""
+    """A sort key that puts any two keys in an order, that of the BEAM where it has one.
+
+    Numbers, texts, None, pids by age, other things, tuples and mappings by size and then part by part, lists part by
+    part, bytes.
+    """
     if isinstance(term, int | float):
         return (0, term)
     if isinstance(term, str):
         return (1, term)
-    if isinstance(term, bytes):
-        return (2, term)
     if term is None:
-        return (3,)
+        return (2,)
+    if isinstance(term, Pid):
+        return (3, term.id)
     if isinstance(term, tuple):
-        return (5, len(term), tuple(term_order(part) for part in term))
+        return (5, len(term), tuple(map(term_order, term)))
+    if isinstance(term, Mapping):
+        keys = sorted(term, key=term_order)
+        return (6, len(keys), tuple(map(term_order, keys)), tuple(term_order(term[key]) for key in keys))
+    if isinstance(term, list):
+        return (7, tuple(map(term_order, term)))
+    if isinstance(term, bytes):
+        return (8, term)
     return (4, type(term).__qualname__, repr(term))
 
 

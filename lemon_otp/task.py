@@ -199,9 +199,9 @@ class Task(MonitorRef, Generic[T]):
             BadArgument: The caller does not own the task, or it never had a process.
         """
         self._check_owner("ignore")
-        if self.pid is None:
-            raise BadArgument("a completed task has no process to leave alone")
         earlier = self._leave()
+        if self.pid is None:
+            raise BadArgument("a completed task has no process to leave alone; its value is dropped")
         if earlier is None:
             unlink(self.pid)
         return earlier

@@ -119,6 +119,8 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
     async def aclose(self) -> None:
         """Kill what runs and start no more. Their messages are gone from the mailbox."""
         self._exhausted = True
+        if not self._owner.alive:
+            return  # `_owner_ended` and the links have seen to it
         running, self._running = self._running, {}
         for entry in running.values():
             pid = entry.task.pid
@@ -209,8 +211,8 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
             )
 
     def _owner_ended(self, owner: Process, reason: Any) -> None:
-        if self._linked and not owner.trap and reason != "normal":
-            return  # the links tell the tasks, with the true reason
+        if not self._linked or reason != "normal":
+            return  # tasks without a link go on; the others are told by it, with the true reason
         for entry in self._running.values():
             pid = entry.task.pid
             assert isinstance(pid, Process)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -74,7 +74,10 @@ class WithDescription:
     description: str = "$mfa"
 
 
-FAILURES = (OtpError, ValueError, UnknownProcess, Raised, Thrown, OpError, ProcessExit, RecursionError)
+DEFAULTS: Final = ("PlainServer",)
+"""Servers that leave callbacks to the library; any other that refuses a message has no clause for it."""
+
+FAILURES: Final = (OtpError, ValueError, UnknownProcess, Raised, Thrown, OpError, ProcessExit, RecursionError)
 """What an op may fail with; anything else is a fault of the interpreter or of the library."""
 
 
@@ -89,8 +92,8 @@ def reason_of(error: BaseException) -> Any:
             return WithDescription(error.reason)
         case BadReturn():
             return ("bad_return_value", error.value)
-        case UnhandledMessage():
-            return ErrorTerm("raise", "no_clause")
+        case UnhandledMessage(server=server):
+            return ErrorTerm("raise", "no_clause") if server in DEFAULTS else ErrorTerm("error", "function_clause")
         case MaxChildren():
             return ErrorTerm("raise", "max_children")
         case StartFailed():

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
-
-from lemon_otp import TIMEOUT, Down, Exit, TableTransfer
+from lemon_otp import TIMEOUT, Caller, Down, Exit, TableTransfer
+from lemon_otp.caller import SYSTEM
+from lemon_otp.system import Terminate
 from tests.conformance.normalise import MonitoredName
 from tests.conformance.terms import atom_name, is_atom, is_tagged
-
-
-@frozen
-class Do:
-    """The message of `tell`, and of `call` and `cast` with `do`: run these ops instead of a handler."""
-
-    ops: Sequence[dict[str, Any]]
 
 
 def event_of(message: Any, kind: str) -> tuple[str, tuple[Any, ...]]:
@@ -26,6 +18,8 @@ def event_of(message: Any, kind: str) -> tuple[str, tuple[Any, ...]]:
             return "EXIT", (message.pid, message.reason)
         case ("EXIT", pid, reason):
             return "EXIT", (pid, reason)
+        case (str(tag), Caller() as caller, Terminate(reason)) if tag == SYSTEM:
+            return kind, (("system", caller, ("terminate", reason)),)
         case Down():
             watched = message.process
             return "DOWN", (MonitoredName(watched) if isinstance(watched, str) else watched, message.reason)

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from lemon_otp import Caller, Down, Exit, MonitorRef, Pid, TableTransfer, TimerRef
 from tests.conformance.failures import ErrorTerm, Failure, WithDescription, reason_of
-from tests.conformance.terms import NIL, is_atom
+from tests.conformance.terms import NIL, Do, is_atom
 
 CONSTANTS: Final = {NIL: None, "true": True, "false": False}
 
@@ -108,6 +108,7 @@ _SHAPES: Final[tuple[tuple[Any, Callable[[Normaliser, Any], Any]], ...]] = (
     (bytes, lambda n, v: {"s": v.decode()}),
     (list, lambda n, v: [n(item) for item in v]),
     (Mapping, lambda n, v: {"m": {str(key): n(item) for key, item in v.items()}}),
+    (Do, lambda n, v: n(v.as_term())),
     (ErrorTerm, lambda n, v: {v.tag: n(v.value)}),
     (Failure, lambda n, v: {v.tag: n(v.value)}),
     (Answer, lambda n, v: {v.tag: n(v.value)}),

@@ -7,10 +7,23 @@ as on the BEAM, which keeps the number 1 and the constant true apart wherever te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from attrs import frozen
+
 NIL: Final = "nil"
+
+
+@frozen
+class Do:
+    """The message of `tell`, and of `call` and `cast` with `do`: run these ops instead of a handler."""
+
+    ops: Sequence[dict[str, Any]]
+
+    def as_term(self) -> Any:
+        """How a process shows it that does not run ops."""
+        return ("$do", from_json(self.ops))
 
 
 class ListTerm(list[Any]):
@@ -63,3 +76,14 @@ def to_term(template: Any, look_up: Callable[[str, Any], Any]) -> Any:
     if kind == "m":
         return MapTerm((key, to_term(value, look_up)) for key, value in argument.items())
     return look_up(kind, argument)
+
+
+def from_json(value: Any) -> Any:
+    """JSON itself as a term: objects are maps, strings are texts."""
+    if value is None or isinstance(value, bool):
+        return atom(value)
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict):
+        return MapTerm((key, from_json(item)) for key, item in value.items())
+    return ListTerm(map(from_json, value)) if isinstance(value, list) else value

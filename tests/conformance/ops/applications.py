@@ -12,6 +12,8 @@ from lemon_otp import (
     BadArgument,
     NotFound,
     NotStarted,
+    Pid,
+    ProcessExit,
     StartFailed,
     ensure_all_started,
     fetch_env,
@@ -22,7 +24,7 @@ from lemon_otp import (
     start_application,
     stop_application,
 )
-from tests.conformance.failures import WithDescription
+from tests.conformance.failures import FAILURES, Thrown, WithDescription, reason_of
 from tests.conformance.interpreter import Fields, Place, op, run_ops
 from tests.conformance.normalise import Sorted
 from tests.conformance.starts import start_definition
@@ -61,18 +63,33 @@ def _recorder(world: World, kind: str, name: str) -> Callable[[], None]:
 
 def _start_callback(world: World, name: str, definition: Mapping[str, Any]) -> Callable[[], Any]:
     async def start() -> Any:
-        place = Place(world, Actor(name))
         world.log.append(Life("app_start", name, "app"))
-        returned = await run_ops(definition.get("start"), place)
-        if returned is not None:
-            raise StartFailed(place.term(returned.get("reason")))
-        match await start_definition(place, definition["root"], ListTerm(), linked=True):
-            case ("ok", pid, *_):
+        try:
+            result = await _result_of_callback(Place(world, Actor(name)), definition)
+        except Thrown as thrown:
+            result = thrown.value
+        except (*FAILURES, ProcessExit) as error:
+            result = ("EXIT", reason_of(error))
+        match result:
+            case ("ok", Pid() as pid, *_):
                 return pid
             case ("error", reason):
-                raise StartFailed(reason)
+                raise StartFailed(WithDescription(reason))
+        raise StartFailed(("bad_return", (_callback(name), result)))
 
     return start
+
+
+async def _result_of_callback(place: Place, definition: Mapping[str, Any]) -> Any:
+    returned = await run_ops(definition.get("start"), place)
+    if returned is not None:
+        return ("error", place.term(returned.get("reason")))
+    return await start_definition(place, definition["root"], ListTerm(), linked=True)
+
+
+def _callback(name: str) -> Any:
+    """The call of the start callback, as the recorded system describes it."""
+    return ("LC.App", "start", ListTerm(["normal", ListTerm([name.encode()])]))
 
 
 @op("app_start")
@@ -85,7 +102,7 @@ async def start(place: Place, fields: Fields) -> Any:
     except NotStarted as error:
         return ("error", error.reason)
     except ApplicationFailed as error:
-        return ("error", WithDescription(error.reason))
+        return ("error", error.reason)
     except BadArgument:
         return ("error", _unknown(name))
     return "ok"
@@ -96,12 +113,23 @@ def _unknown(name: str) -> Any:
     return ListTerm(NO_FILE.encode()), ListTerm(f"{name}.app".encode())
 
 
+def _first_unknown(world: World, name: str) -> str:
+    """The first application that is not known, where `name` and what it depends on are started in order."""
+    if name not in world.definitions:
+        return name
+    unknown = (_first_unknown(world, dependency) for dependency in world.definitions[name].get("deps", ()))
+    return next((found for found in unknown if found not in world.definitions), name)
+
+
 @op("app_ensure_all_started")
 async def ensure(place: Place, fields: Fields) -> Any:
     try:
         return ("ok", await ensure_all_started(fields["app"]))
     except ApplicationFailed as error:
-        return ("error", (error.application, WithDescription(error.reason)))
+        return ("error", (error.application, error.reason))
+    except BadArgument:
+        name = _first_unknown(place.world, fields["app"])
+        return ("error", (name, _unknown(name)))
 
 
 @op("app_stop")

@@ -28,10 +28,9 @@ from lemon_otp import (
 )
 from tests.conformance.failures import OpError, bad_argument, no_clause
 from tests.conformance.interpreter import NOTHING, Fields, Place, op
-from tests.conformance.messages import Do
 from tests.conformance.normalise import Sorted
 from tests.conformance.starts import spawn_process, start_definition
-from tests.conformance.terms import NIL
+from tests.conformance.terms import NIL, Do
 
 RESERVED_NAMES: Final = ("nil", "true", "false", "undefined")
 

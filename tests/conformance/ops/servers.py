@@ -7,8 +7,8 @@ from typing import Any
 from lemon_otp import call, cast, reply, stop
 from tests.conformance.failures import OpError, no_clause
 from tests.conformance.interpreter import NOTHING, Fields, Place, op, seconds
-from tests.conformance.messages import Do
 from tests.conformance.normalise import Answer
+from tests.conformance.terms import Do
 
 
 def _message(place: Place, fields: Fields) -> Any:
