@@ -126,8 +126,8 @@ class Process(Stepper):
         """See `receive`."""
         self._require_main_line()
         runtime = self.runtime
-        if runtime.fuel <= 0:
-            await give_way()
+        if runtime.fuel <= 0 or self.doom is not ALIVE:
+            await give_way()  # and never come back, if an exit signal came while this process ran
         if match is None and timeout_s is None:
             while not self.mailbox:
                 await wait_mail()

@@ -203,7 +203,7 @@ async def receive(match: Match | None = None, *, timeout_s: float | None = None)
         raise NotAProcess("only a process can receive; enter `async with Runtime()` or use `run(main)`")
     if match is None and process.on_stack:
         box = process.mailbox
-        if box:
+        if box and process.doom is ALIVE:
             runtime = process.runtime
             runtime.fuel -= 1
             if runtime.fuel > 0:

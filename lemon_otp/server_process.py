@@ -161,7 +161,7 @@ class ServerProcess(Process):
         runtime, server = self.runtime, self.server
         while runtime.fuel > 0:
             box = self.mailbox
-            if not box:
+            if not box or self.doom is not ALIVE:
                 return
             runtime.fuel -= 1
             if self.sys is None:
