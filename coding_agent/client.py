@@ -54,7 +54,7 @@ async def abort(session: Address, reason: str = "aborted") -> protocol.AbortRepo
 
 def abort_async(session: Address, reason: str = "aborted") -> None:
     """Ask for the run to end and do not wait; harmless when idle."""
-    cast(session, protocol.Abort(reason))
+    cast(session, protocol.AbortNow(reason))
 
 
 async def wait_for_idle(session: Address, *, timeout_s: float | None = None) -> None:

@@ -5,6 +5,7 @@ CodingAgentError
 │   ├── NoSuchSession        there is no session to go on with
 │   └── UnknownTool          the session has no tool of that name
 ├── SessionBusy              a run is going on; steer it, or wait
+├── SessionCrashed           a session's process ended while somebody waited for it
 ├── SessionNotRunning        no process runs that session here
 ├── HostUnreachable          no running host answered at its control socket
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
@@ -77,6 +78,10 @@ class SessionBusy(CodingAgentError):
         return (
             f"session {self.session_id} is busy ({self.phase}); steer it, queue a follow-up, or wait until it is idle"
         )
+
+
+class SessionCrashed(CodingAgentError):
+    """The process of a session ended while somebody waited for it."""
 
 
 class SessionNotRunning(CodingAgentError):

@@ -18,7 +18,7 @@ from coding_agent import client
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
-from coding_agent.errors import UnsafeRuntimeDir
+from coding_agent.errors import SessionCrashed, UnsafeRuntimeDir
 from coding_agent.events import SessionEvent, Settled, StorageFailed
 from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.session.options import SessionOptions
@@ -29,7 +29,7 @@ from coding_agent.starting import session_options
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text
-from lemon_otp import Pid, ensure_all_started, receive, run, self_pid, send, stop_all
+from lemon_otp import Down, Pid, ensure_all_started, monitor, receive, run, self_pid, send, stop_all
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
@@ -130,9 +130,12 @@ async def _run(prompt: str, printer: Printer, options: SessionOptions) -> int:
     printer.begin(await client.get_state(session))
     await client.subscribe(session, self_pid())
     await client.prompt(session, prompt)
+    monitor(session)
     interrupted = False
     while printer.settled is None:
         match await receive():
+            case Down(process=pid, reason=reason) if pid == session:
+                raise SessionCrashed(f"the session process ended: {reason}; what it had said is stored, try --continue")
             case SessionEvent() as event:
                 printer.take(event)
             case Interrupted() if interrupted:

@@ -8,10 +8,10 @@ process goes on from the session's file.
 from typing import Final
 
 from coding_agent import session_registry
-from coding_agent.errors import SessionNotRunning
+from coding_agent.errors import CodingAgentError, SessionNotRunning
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.session import Session
-from lemon_otp import DynamicSupervisor, Pid, Restart
+from lemon_otp import DynamicSupervisor, Pid, Restart, StartFailed
 
 NAME: Final = "session_supervisor"
 SHUTDOWN_S: Final = 5.0
@@ -21,11 +21,16 @@ async def start_session(options: SessionOptions, *, restart: Restart = "temporar
     """Start a session and wait until its file is open and its agent runs.
 
     Raises:
-        StartFailed: Its file could not be opened or its agent not started; see `__cause__`. Nothing is left running and
-            nothing was written.
+        SessionError: Its file could not be opened; which error says why. Nothing is left running, nothing was written.
+        StartFailed: It could not be started for another reason; see `reason`.
     """
     spec = Session.child_spec(options, id=f"session[{options.session_id}]", restart=restart, shutdown=SHUTDOWN_S)
-    return await DynamicSupervisor.start_child(NAME, spec)
+    try:
+        return await DynamicSupervisor.start_child(NAME, spec)
+    except StartFailed as failed:
+        if isinstance(failed.reason, CodingAgentError):
+            raise failed.reason from failed
+        raise
 
 
 async def stop_session(session: Pid | str) -> None:

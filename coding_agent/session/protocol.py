@@ -41,6 +41,13 @@ class Abort(Request["AbortReport"]):
 
 
 @frozen
+class AbortNow:
+    """End the run that is going on, and do not say when; for a caller that must not wait."""
+
+    reason: str = "aborted"
+
+
+@frozen
 class AbortReport:
     """What an abort took out of the queues."""
 

@@ -69,7 +69,7 @@ class Conversation:
     waiters: list[tuple[Caller, Any]] = field(factory=list)
 
 
-class Session(GenServer[SessionOptions, Any, None, Conversation]):
+class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
     """A conversation that survives its process: it is in the file, and a new process starts from there."""
 
     trap_exit: ClassVar[bool] = True
@@ -137,6 +137,11 @@ class Session(GenServer[SessionOptions, Any, None, Conversation]):
                 return Reply((await Agent.get_state(state.agent)).messages, state)
         return Reply(None, state)
 
+    async def handle_cast(self, message: protocol.AbortNow, state: Conversation) -> NoReply[Conversation]:
+        if state.phase != "idle":
+            await _abort_run(state, message.reason)
+        return NoReply(state)
+
     async def handle_info(self, message: Any, state: Conversation) -> NoReply[Conversation] | Stop[Conversation]:
         match message:
             case AgentEventMessage(event):
@@ -192,11 +197,15 @@ async def _abort(
 ) -> Reply[Conversation] | NoReply[Conversation]:
     if state.phase == "idle":
         return Reply(protocol.AbortReport(was_running=False), state)
-    cleared = await Agent.clear_all_queues(state.agent)
-    Agent.abort(state.agent, request.reason)
-    _notify(state, QueueUpdate((), ()))
-    state.waiters.append((caller, protocol.AbortReport(True, cleared.steering, cleared.follow_up)))
+    state.waiters.append((caller, await _abort_run(state, request.reason)))
     return NoReply(state)
+
+
+async def _abort_run(state: Conversation, reason: str) -> protocol.AbortReport:
+    cleared = await Agent.clear_all_queues(state.agent)
+    Agent.abort(state.agent, reason)
+    _notify(state, QueueUpdate((), ()))
+    return protocol.AbortReport(True, cleared.steering, cleared.follow_up)
 
 
 async def _handle_event(state: Conversation, event: AgentEvent) -> None:

@@ -1,0 +1,135 @@
+"""What a person gets wrong is one clear line, the right exit code, no traceback, and nothing stored is changed."""
+
+import socket
+import threading
+
+import pytest
+
+from tests.flows.hosts import Machine
+
+
+def refused(done, code: int, *words: str) -> None:
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    assert [word for word in words if word not in lines[0]] == []
+
+
+def test_an_unknown_model_is_named_with_close_ones(machine):
+    """The line says what was asked for and how a model is written."""
+    refused(machine.run("-q", "-p", "hi", "--model", "openai/gpt-5.1x"), 2, "gpt-5.1x", "openai/gpt-5.1")
+
+
+def test_a_missing_key_names_its_variable(machine):
+    """The line says which variable to set."""
+    refused(machine.run("-q", "-p", "hi", "--model", "anthropic/claude-sonnet-4-5"), 1, "ANTHROPIC_API_KEY")
+
+
+def test_an_unreachable_server_is_named(machine):
+    """The line says where nobody answered."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    refused(machine.run("-q", "-p", "hi", "--model", "openai/any", "--base-url", address), 1, address.split("/")[2])
+
+
+def test_a_refused_key_is_said_and_not_shown(machine):
+    """A server that answers 401: the line says that the key was refused; the key itself stays out of it."""
+    machine.extra_env["OPENAI_API_KEY"] = "sk-very-secret-key-123456"
+    with answering(b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 55\r\n\r\n"
+                   b'{"error":{"message":"Incorrect API key provided: sk-ve"}}'[:55]) as address:  # fmt: skip
+        done = machine.run("-q", "-p", "hi", "--model", "openai/gpt-5.1", "--base-url", address)
+
+    refused(done, 1, "401")
+    assert "sk-very-secret" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "unreadable"])
+def test_a_working_folder_that_cannot_be_used_is_named(machine, kind, monkeypatch):
+    """The line names the folder and the flag to give another with."""
+    folder = machine.home / "elsewhere"
+    if kind == "file":
+        folder.write_text("")
+    refused(machine.run("-q", "-p", "hi", "--cwd", str(folder)), 2, str(folder), "--cwd")
+
+
+def test_no_prompt_is_no_job(machine):
+    """Without a prompt the line says how to give one."""
+    refused(machine.run(stdin=""), 2, "-p")
+
+
+def test_nothing_to_continue_is_said(machine):
+    """`--continue` in a folder without sessions makes none."""
+    refused(machine.run("-c", "-p", "hi", "--model", "scripted/echo"), 2, "--continue")
+    assert machine.session_files() == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a session\n", b'{"type":"message"}\n', b"\0" * 300], ids=["empty", "text", "headless", "nul"]
+)
+def test_a_file_that_is_no_session_is_named_and_left_alone(machine, content):
+    """The line names the file; the file is byte for byte what it was, and no new session is made."""
+    file = machine.home / "broken.jsonl"
+    file.write_bytes(content)
+
+    refused(machine.run("-q", "--session", str(file), "-p", "hi", "--model", "scripted/echo"), 1, str(file))
+
+    assert file.read_bytes() == content
+    assert machine.session_files() == []
+
+
+def test_a_session_in_use_is_not_written_by_a_second_host(machine):
+    """While one host has the session open, another is told who has it."""
+    host = machine.start("--json", "--deltas", "-p", "@delay 20000", "--model", "scripted/echo")
+    host.wait_for("message_end")
+    (file,) = machine.session_files()
+
+    done = machine.run("-q", "--session", str(file), "-p", "me too", "--model", "scripted/echo")
+    host.process.terminate()
+    host.finish()
+
+    refused(done, 1, "in use", str(host.process.pid))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--nonsense",),
+        ("-c", "--session", "x", "-p", "hi"),
+        ("--deltas", "-p", "hi"),
+        ("--thinking", "hard", "-p", "hi"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(machine, arguments):
+    """The line says which flag is wrong."""
+    refused(machine.run(*arguments), 2, arguments[0].lstrip("-") if arguments[0] != "-c" else "--session")
+
+
+class answering:  # noqa: N801 - reads like a phrase
+    """A server on loopback that gives every connection the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+
+    def __enter__(self) -> str:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1"
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1 << 20)
+                connection.sendall(self.answer)
+
+    def __exit__(self, *error: object) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(timeout=5)
