@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 from attrs import Factory, define, field, frozen
 
 from lemon_otp.callbacks import NoReply, Stop
-from lemon_otp.children import pid_of, stop as stop_process
+from lemon_otp.children import pid_of
+from lemon_otp.children import stop as stop_process
 from lemon_otp.errors import (
     AlreadyStarted,
     ApplicationFailed,

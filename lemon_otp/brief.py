@@ -15,6 +15,12 @@ TEXT_MAX: Final = 120
 ITEMS_MAX: Final = 8
 DEPTH_MAX: Final = 3
 SIZED_OBJECTS_MAX: Final = 2_000
+BRACKETS: Final[dict[type, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("{", "}"),
+}
 
 
 def brief(value: Any, limit: int = TEXT_MAX) -> str:
@@ -35,13 +41,17 @@ def _brief(value: Any, limit: int, depth: int) -> str:
     kind = type(value)
     if kind in (int, float, bool, type(None)):
         # A number of a million digits is refused by repr, or takes for ever.
-        return repr(value) if not isinstance(value, int) or value.bit_length() < 512 else f"<int of {value.bit_length()} bits>"
+        return (
+            repr(value)
+            if not isinstance(value, int) or value.bit_length() < 512
+            else f"<int of {value.bit_length()} bits>"
+        )
     if isinstance(value, Pid):
         return repr(value)
     if depth == 0:
         return f"<{kind.__name__}>"
     if kind in (list, tuple, set, frozenset):
-        opening, closing = {list: "[]", tuple: "()", set: "{}", frozenset: "{}"}[kind]
+        opening, closing = BRACKETS[kind]
         return opening + _items((_brief(item, limit, depth - 1) for item in islice(value, ITEMS_MAX)), value) + closing
     if isinstance(value, Mapping) and kind is dict:
         shown = (

@@ -21,29 +21,29 @@ RESTARTS: Final = ("permanent", "transient", "temporary")
 KINDS: Final = ("worker", "supervisor")
 
 
-def _check_start(_spec: object, _field: object, start: object) -> None:
+def _check_start(_spec: Any, _field: Any, start: Any) -> None:
     if not callable(start):
         raise BadChildSpec(("invalid_mfa", start), "start must be an async function without arguments")
 
 
-def _check_restart(_spec: object, _field: object, restart: object) -> None:
+def _check_restart(_spec: Any, _field: Any, restart: Any) -> None:
     if restart not in RESTARTS:
         raise BadChildSpec(("invalid_restart_type", restart), f"restart must be one of {', '.join(RESTARTS)}")
 
 
-def _check_shutdown(_spec: object, _field: object, shutdown: object) -> None:
+def _check_shutdown(_spec: Any, _field: Any, shutdown: Any) -> None:
     if shutdown in ("brutal_kill", "infinity"):
         return
     if isinstance(shutdown, bool) or not isinstance(shutdown, int | float) or not shutdown >= 0:
         raise BadChildSpec(("invalid_shutdown", shutdown), "shutdown must be seconds, 'brutal_kill' or 'infinity'")
 
 
-def _check_kind(_spec: object, _field: object, kind: object) -> None:
+def _check_kind(_spec: Any, _field: Any, kind: Any) -> None:
     if kind not in KINDS:
         raise BadChildSpec(("invalid_child_type", kind), f"kind must be one of {', '.join(KINDS)}")
 
 
-def _check_significant(_spec: object, _field: object, significant: object) -> None:
+def _check_significant(_spec: Any, _field: Any, significant: Any) -> None:
     if not isinstance(significant, bool):
         raise BadChildSpec(("invalid_significant", significant), "significant must be True or False")
 

@@ -32,7 +32,7 @@ class ChildInfo:
     """
 
     id: Any
-    pid: Pid | None | Literal["restarting"]
+    pid: Pid | Literal["restarting"] | None
     kind: ChildKind
     module: str | None
 
@@ -97,7 +97,7 @@ def count(children: Iterable[Child]) -> ChildCounts:
     return ChildCounts(len(listed), active, supervisors, len(listed) - supervisors)
 
 
-async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid | None | tuple[Pid, Any] | Refused:
+async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid | tuple[Pid, Any] | Refused | None:
     """Call the start function: what it returned, or why there is no child."""
     try:
         started = await spec.start(*extra_arguments)
@@ -114,7 +114,7 @@ async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid |
     return Refused(started)
 
 
-def pid_of(started: Pid | None | tuple[Pid, Any]) -> Pid | None:
+def pid_of(started: Pid | tuple[Pid, Any] | None) -> Pid | None:
     """The pid in what a start function returned."""
     return started[0] if isinstance(started, tuple) else started
 
@@ -224,4 +224,3 @@ def note_stop(spec: ChildSpec, reason: Any) -> None:
     if not is_orderly(reason) and reason != "killed":
         me = self_pid()
         _log.warning("child %r of %r ended with %s when asked to stop", spec.id, me, describe(reason))
-

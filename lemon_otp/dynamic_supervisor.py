@@ -12,11 +12,12 @@ The strategy is one_for_one. Its own end stops all children at the same time, ea
 from __future__ import annotations
 
 from random import Random
-from typing import Any, TypeAlias, cast as typed
+from typing import Any, TypeAlias
+from typing import cast as typed
 
 from attrs import define, field, frozen
 
-from lemon_otp import children as family
+from lemon_otp import children as child_work
 from lemon_otp.callbacks import NoReply, Reply, Stop
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
@@ -25,7 +26,6 @@ from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound, UnhandledMessage
 from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer, Request, call, cast
-
 from lemon_otp.machine import Process
 from lemon_otp.pid import Address, Name, Pid
 from lemon_otp.process import current_process, self_pid, send_after
@@ -100,7 +100,7 @@ class Crowd:
         child = self.children.pop(process, None)
         if child is not None:
             process.unlink(supervisor)
-            family.note_end(supervisor, child, process, reason)
+            child_work.note_end(supervisor, child, process, reason)
 
 
 Asked: TypeAlias = StartChild | TerminateChild | WhichChildren | CountChildren
@@ -221,12 +221,12 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
             case WhichChildren():
                 answer = [child.info() for child in state.children.values()]
             case CountChildren():
-                answer = family.count(state.children.values())
+                answer = child_work.count(state.children.values())
             case _:
                 raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
 
-    async def handle_cast(self, message: TryAgain, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
+    async def handle_cast(self, message: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         if not isinstance(message, TryAgain):
             log_unexpected(current_process(), message)
             return NoReply(state)
@@ -247,22 +247,22 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
         return NoReply(state)
 
     async def terminate(self, reason: Any, state: Crowd) -> None:
-        await family.stop_together(state.listed())
+        await child_work.stop_together(state.listed())
 
     # Below: what a supervisor does with its children.
 
-    async def add(self, spec: ChildSpec, state: Crowd) -> Any:
+    async def add(self, spec: Any, state: Crowd) -> Any:
         """Start a child; what start_child answers, an exception among it."""
         options = state.options
         if not isinstance(spec, ChildSpec):
             return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
         if options.max_children is not None and len(state.children) >= options.max_children:
             return MaxChildren()
-        started = await family.start(spec, options.extra_arguments)
+        started = await child_work.start(spec, options.extra_arguments)
         if isinstance(started, Refused):
-            family.note_refused(spec, started)
+            child_work.note_refused(spec, started)
             return started.as_error()
-        pid = family.pid_of(started)
+        pid = child_work.pid_of(started)
         if pid is not None:
             state.children[pid] = Child(spec, pid)
             if spec.restart == "temporary" and isinstance(pid, Process) and pid.parent is current_process():
@@ -274,14 +274,14 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
         if child is None:
             return NotFound(pid)
         if child.pid is not None:
-            family.note_stop(child.spec, await family.stop(child.pid, child.spec.shutdown))
+            child_work.note_stop(child.spec, await child_work.stop(child.pid, child.spec.shutdown))
         return None
 
     async def _child_ended(self, pid: Pid, reason: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         child = state.children.get(pid)
         if child is None:
             return NoReply(state)
-        family.note_end(current_process(), child, pid, reason)
+        child_work.note_end(current_process(), child, pid, reason)
         if not starts_again(child.spec.restart, reason):
             del state.children[pid]
             return NoReply(state)
@@ -290,12 +290,12 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
     async def _restart(self, pid: Pid, child: Child, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         options, window = state.options, state.window
         if not window.record(monotonic_s()):
-            family.note_give_up(child.spec, options.max_restarts, options.max_seconds)
+            child_work.note_give_up(child.spec, options.max_restarts, options.max_seconds)
             del state.children[pid]
             return Stop("shutdown", state)
         child.restarts += 1
         child.pid, child.restarting = None, True
-        family.note_restart(child.spec, window.count)
+        child_work.note_restart(child.spec, window.count)
         if options.backoff is not None:
             send_after(self_pid(), _Due(pid), options.backoff.delay_s(window.count, state.random))
         else:
@@ -303,14 +303,14 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
         return NoReply(state)
 
     async def _restart_now(self, pid: Pid, child: Child, state: Crowd) -> None:
-        started = await family.start(child.spec, state.options.extra_arguments)
+        started = await child_work.start(child.spec, state.options.extra_arguments)
         if isinstance(started, Refused):
             # Back to the mailbox before trying again: requests and exits get their turn between two attempts.
-            family.note_refused(child.spec, started)
+            child_work.note_refused(child.spec, started)
             cast(self_pid(), TryAgain(pid))
             return
         del state.children[pid]
-        new_pid = family.pid_of(started)
+        new_pid = child_work.pid_of(started)
         if new_pid is not None:
             child.pid, child.restarting = new_pid, False
             state.children[new_pid] = child

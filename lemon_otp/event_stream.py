@@ -87,7 +87,7 @@ class EventStream(Generic[E, R]):
     def start(
         cls,
         *,
-        owner: Pid | None | Literal["caller"] = "caller",
+        owner: Pid | Literal["caller"] | None = "caller",
         runner: Pid | None = None,
         max_queue: int = 10_000,
         drop_strategy: DropStrategy = "error",
@@ -248,7 +248,7 @@ class EventStream(Generic[E, R]):
             return cast("R", outcome.value)
         if isinstance(outcome, Failed):
             raise StreamFailed(outcome.reason, outcome.partial)
-        assert outcome is not None  # noqa: S101
+        assert outcome is not None
         raise StreamFailed(("canceled", outcome.reason))
 
     def subscribe_result(self, pid: Pid) -> None:
@@ -304,7 +304,9 @@ class EventStream(Generic[E, R]):
     def _push_or_warn(self, event: E) -> None:
         if self.push(event) == "overflow":
             dropped = self._queue.dropped
-            if dropped & (dropped - 1) == 0:  # the first, second, fourth, eighth...: a flood of drops is no flood of logs
+            if (
+                dropped & (dropped - 1) == 0
+            ):  # the first, second, fourth, eighth...: a flood of drops is no flood of logs
                 _log.warning("event stream is full (%d): %d events dropped so far", self._queue.max_size, dropped)
 
     def _finish(self, terminal: E, outcome: Outcome, *, extra_slot: bool = False) -> None:

@@ -17,13 +17,13 @@ from lemon_otp.children import Child
 from lemon_otp.dynamic_supervisor import Crowd
 from lemon_otp.errors import NoProcess
 from lemon_otp.exits import Down
+from lemon_otp.family import Family
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
 from lemon_otp.scheduler import Scheduler
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.stepper import MAIL, READY
-from lemon_otp.supervisor import Family
 
 Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
 """By its spec; a process that no supervisor started; a stand-in for nodes left out."""
@@ -111,7 +111,9 @@ class ProcessInfo:
 # The tree.
 
 
-def tree(root: Pid | Name | None = None, *, runtime: Scheduler | None = None, max_nodes: int = NODES_MAX) -> list[TreeNode]:
+def tree(
+    root: Pid | Name | None = None, *, runtime: Scheduler | None = None, max_nodes: int = NODES_MAX
+) -> list[TreeNode]:
     """What runs, as a tree.
 
     Args:
@@ -283,7 +285,10 @@ def facts_of(process: Process) -> dict[str, str]:
     facts = process.facts
     if not facts:
         return {}
-    return {key: value if isinstance(value, str) and len(value) < 80 else brief(value) for key, value in list(facts.items())[:FACTS_MAX]}
+    return {
+        key: value if isinstance(value, str) and len(value) < 80 else brief(value)
+        for key, value in list(facts.items())[:FACTS_MAX]
+    }
 
 
 def module_of(process: Process) -> str | None:

@@ -95,9 +95,15 @@ class PartitionSupervisor:
             table = Partitions(name, count)
             services = me.runtime.name_services
             services[name] = table
-            me.at_exit(lambda _pid, _reason: services.pop(name) if services.get(name) is table else None)
+
+            def forget(_pid: Pid, _reason: Any) -> None:
+                if services.get(name) is table:
+                    del services[name]
+
+            me.at_exit(forget)
             return [
-                table.numbered(number, child if isinstance(child, ChildSpec) else child(number)) for number in range(count)
+                table.numbered(number, child if isinstance(child, ChildSpec) else child(number))
+                for number in range(count)
             ]
 
         return await Supervisor.start_link(

@@ -369,5 +369,3 @@ def _registry_ended(registry: RunningRegistry) -> None:
         del services[registry.name]
         for number in range(len(registry.partitions)):
             registry.partition_ended(number)
-
-

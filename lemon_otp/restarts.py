@@ -52,7 +52,7 @@ def stops_supervisor(mode: AutoShutdown, *, significant: bool, significant_left:
     return mode == "any_significant" or not significant_left
 
 
-def check_spec(spec: ChildSpec, auto_shutdown: AutoShutdown) -> None:
+def check_spec(spec: Any, auto_shutdown: AutoShutdown) -> None:
     """Raise `BadChildSpec` when the spec and the supervisor contradict each other."""
     if not isinstance(spec, ChildSpec):
         raise BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
@@ -60,7 +60,9 @@ def check_spec(spec: ChildSpec, auto_shutdown: AutoShutdown) -> None:
         return
     if auto_shutdown == "never":
         pair = [("auto_shutdown", "never"), ("significant", True)]
-        raise BadChildSpec(("bad_combination", pair), f"child {spec.id!r} is significant: auto_shutdown must not be never")
+        raise BadChildSpec(
+            ("bad_combination", pair), f"child {spec.id!r} is significant: auto_shutdown must not be never"
+        )
     if spec.restart == "permanent":
         pair = [("restart", "permanent"), ("significant", True)]
         raise BadChildSpec(("bad_combination", pair), f"child {spec.id!r} is significant: it cannot be permanent")

@@ -2,7 +2,7 @@
 
 Tree:  wherever an application puts it; its children below it, in the order of starting
 Asked: StartChild, TerminateChild, RestartChild, DeleteChild, WhichChildren, CountChildren
-Told:  TryAgain (by itself, for a restart that failed or waits)
+Told:  TryAgain and Due, by itself, for a restart that failed or waits
 Holds: Family: the children in order, and the window in which restarts are counted
 Emits: telemetry ("lemon_otp", "supervisor", "child_ended" | "restart" | "start_error" | "give_up")
 
@@ -13,51 +13,25 @@ transient one-shot task runs again when something it came after is started again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from inspect import isawaitable
-from random import Random
-from typing import Any, Final, TypeAlias, cast as typed
+from typing import Any, TypeAlias
+from typing import cast as typed
 
-from attrs import define, field, frozen
+from attrs import frozen
 
-from lemon_otp import children as family
 from lemon_otp.callbacks import Ignore, NoReply, Reply, Stop
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
-from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
-from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import (
-    AlreadyPresent,
-    AlreadyStarted,
-    BadArgument,
-    BadChildSpec,
-    ChildRunning,
-    NotFound,
-    StartFailed,
-    UnhandledMessage,
-)
+from lemon_otp.children import ChildCounts, ChildInfo, count
+from lemon_otp.errors import BadArgument, BadChildSpec, StartFailed, UnhandledMessage
 from lemon_otp.exits import Exit
-from lemon_otp.gen_server import GenServer, Request, call, cast
-
+from lemon_otp.family import ChildrenFunction, Due, Family, Options, TryAgain
+from lemon_otp.gen_server import GenServer, Request, call
 from lemon_otp.pid import Address, Name, Pid
-from lemon_otp.process import current_process, self_pid, send_after
-from lemon_otp.restarts import (
-    AUTO_SHUTDOWNS,
-    STRATEGIES,
-    AutoShutdown,
-    Backoff,
-    RestartWindow,
-    Strategy,
-    check_spec,
-    check_specs,
-    disturbed_by,
-    starts_again,
-    stops_supervisor,
-)
+from lemon_otp.process import current_process
+from lemon_otp.restarts import AUTO_SHUTDOWNS, STRATEGIES, AutoShutdown, Backoff, RestartWindow, Strategy, check_specs
 from lemon_otp.server_process import log_unexpected
-
-ChildrenFunction: TypeAlias = Callable[[], Any]
-"""Called in the supervisor's process: its specs, or `Ignore()` when there is nothing to supervise."""
 
 
 @frozen
@@ -96,58 +70,6 @@ class WhichChildren(Request[list[ChildInfo]]):
 @frozen
 class CountChildren(Request[ChildCounts]):
     """Count the children."""
-
-
-@frozen
-class TryAgain:
-    """Start this child, whose restart failed or was put off."""
-
-    id: Hashable
-
-
-@frozen
-class Options:
-    """What a supervisor is started with."""
-
-    children: Sequence[ChildSpec] | ChildrenFunction
-    strategy: Strategy = "one_for_one"
-    max_restarts: int = 3
-    max_seconds: float = 5.0
-    auto_shutdown: AutoShutdown = "never"
-    backoff: Backoff | None = None
-
-
-@define(eq=False)
-class Family:
-    """The state of a supervisor."""
-
-    options: Options
-    window: RestartWindow
-    random: Random = field(factory=Random)
-    children: dict[Hashable, Child] = field(factory=dict)
-    ids: dict[Pid, Hashable] = field(factory=dict)
-
-    def started(self, child: Child, pid: Pid | None) -> None:
-        """Note that `child` runs as `pid`; None when it declined to run."""
-        child.pid, child.restarting = pid, False
-        if pid is not None:
-            self.ids[pid] = child.spec.id
-
-    def stopped(self, child: Child) -> None:
-        """Note that `child` does not run; a temporary one is forgotten."""
-        if child.pid is not None:
-            self.ids.pop(child.pid, None)
-        child.pid, child.restarting = None, False
-        if child.spec.restart == "temporary":
-            self.children.pop(child.spec.id, None)
-
-    def significant_left(self) -> bool:
-        """Whether a significant child runs or is being restarted."""
-        return any(child.spec.significant and (child.pid or child.restarting) for child in self.children.values())
-
-    def listed(self) -> list[Child]:
-        """The children in the order of starting, for `introspect`."""
-        return list(self.children.values())
 
 
 Asked: TypeAlias = StartChild | TerminateChild | RestartChild | DeleteChild | WhichChildren | CountChildren
@@ -296,198 +218,47 @@ class Supervisor(GenServer[Options, Asked, TryAgain, Family]):
         except BadChildSpec as error:
             return Stop(("start_spec", error.reason))
         state = Family(options, RestartWindow(options.max_restarts, options.max_seconds))
-        state.children = {spec.id: Child(spec) for spec in specs}
-        for child in state.listed():
-            refused = await self._start(child, state)
-            if refused is not None:
-                await self._stop_all(state)
-                return Stop(("shutdown", ("failed_to_start_child", child.spec.id, refused.reason)))
-        return state
+        failed = await state.start_all(specs)
+        return state if failed is None else Stop(("shutdown", ("failed_to_start_child", *failed)))
 
-    async def handle_call(self, message: Asked, caller: Caller, state: Family) -> Reply[Family]:
+    async def handle_call(self, message: Any, caller: Caller, state: Family) -> Reply[Family]:
+        answer: Any
         match message:
             case StartChild(spec):
-                answer = await self._add(spec, state)
+                answer = await state.add(spec)
             case TerminateChild(id):
-                answer = await self._terminate_child(id, state)
+                answer = await state.terminate(id)
             case RestartChild(id):
-                answer = await self._restart_child(id, state)
+                answer = await state.restart_stopped(id)
             case DeleteChild(id):
-                answer = _delete(id, state)
+                answer = state.delete(id)
             case WhichChildren():
-                answer = [child.info() for child in state.children.values()]
+                answer = [child.info() for child in state.listed()]
             case CountChildren():
-                answer = family.count(state.children.values())
+                answer = count(state.listed())
             case _:
                 raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
 
-    async def handle_cast(self, message: TryAgain, state: Family) -> NoReply[Family] | Stop[Family]:
+    async def handle_cast(self, message: Any, state: Family) -> NoReply[Family] | Stop[Family]:
         if not isinstance(message, TryAgain):
             raise UnhandledMessage(type(self).__name__, "handle_cast", message)
-        child = state.children.get(message.id)
-        if child is None or not child.restarting:
-            return NoReply(state)
-        return await self._restart(child, state)
+        return _going_on(await state.try_again(message.id), state)
 
     async def handle_info(self, message: Any, state: Family) -> NoReply[Family] | Stop[Family]:
         if isinstance(message, Exit):
-            return await self._child_ended(message.pid, message.reason, state)
-        if isinstance(message, _Due):
-            child = state.children.get(message.id)
-            return await self._restart_now(child, state) if child is not None and child.restarting else NoReply(state)
+            return _going_on(await state.child_ended(message.pid, message.reason), state)
+        if isinstance(message, Due):
+            return _going_on(await state.restart_due(message.id), state)
         log_unexpected(current_process(), message)
         return NoReply(state)
 
     async def terminate(self, reason: Any, state: Family) -> None:
-        await self._stop_all(state)
-
-    # Below: what a supervisor does with its children.
-
-    async def _child_ended(self, pid: Pid, reason: Any, state: Family) -> NoReply[Family] | Stop[Family]:
-        child = state.children.get(state.ids.pop(pid, _NOBODY))
-        if child is None:
-            return NoReply(state)
-        spec = child.spec
-        family.note_end(current_process(), child, pid, reason)
-        if starts_again(spec.restart, reason):
-            child.pid = None
-            return await self._restart(child, state)
-        state.stopped(child)
-        mode = state.options.auto_shutdown
-        if mode != "never" and stops_supervisor(
-            mode, significant=spec.significant, significant_left=state.significant_left()
-        ):
-            return Stop("shutdown", state)
-        return NoReply(state)
-
-    async def _restart(self, child: Child, state: Family) -> NoReply[Family] | Stop[Family]:
-        options, window = state.options, state.window
-        if not window.record(monotonic_s()):
-            family.note_give_up(child.spec, options.max_restarts, options.max_seconds)
-            state.stopped(child)
-            return Stop("shutdown", state)
-        child.restarts += 1
-        family.note_restart(child.spec, window.count)
-        if options.backoff is not None:
-            child.restarting = True
-            send_after(self_pid(), _Due(child.spec.id), options.backoff.delay_s(window.count, state.random))
-            return NoReply(state)
-        return await self._restart_now(child, state)
-
-    async def _restart_now(self, child: Child, state: Family) -> NoReply[Family]:
-        failed: Hashable = _NOBODY
-        if state.options.strategy == "one_for_one":
-            if await self._start(child, state) is not None:
-                failed = child.spec.id
-        else:
-            disturbed = disturbed_by(state.options.strategy, list(state.children), child.spec.id)
-            await self._stop_for_restart(disturbed, state)
-            failed = await self._start_in_order(disturbed, state)
-        if failed is not _NOBODY:
-            # Back to the mailbox before trying again: requests and exits get their turn between two attempts.
-            state.children[failed].restarting = True
-            cast(self_pid(), TryAgain(failed))
-        return NoReply(state)
-
-    async def _stop_for_restart(self, ids: Sequence[Hashable], state: Family) -> None:
-        began_s = monotonic_s()
-        for id in reversed(ids):  # noqa: A001
-            await self._stop(state.children[id], state)
-        state.window.discount(monotonic_s() - began_s)
-
-    async def _start_in_order(self, ids: Sequence[Hashable], state: Family) -> Hashable:
-        """Start what is left of these children; the first that fails, or `_NOBODY`."""
-        for id in ids:  # noqa: A001
-            child = state.children.get(id)
-            if child is not None and await self._start(child, state) is not None:
-                return id
-        return _NOBODY
-
-    async def _add(self, spec: ChildSpec, state: Family) -> Any:
-        try:
-            check_spec(spec, state.options.auto_shutdown)
-        except BadChildSpec as error:
-            return error
-        known = state.children.get(spec.id)
-        if known is not None:
-            return AlreadyPresent() if known.pid is None else AlreadyStarted(known.pid)
-        started = await family.start(spec)
-        if isinstance(started, Refused):
-            family.note_refused(spec, started)
-            return _as_exit(started).as_error()
-        pid = family.pid_of(started)
-        if pid is not None or spec.restart != "temporary":
-            child = state.children[spec.id] = Child(spec)
-            state.started(child, pid)
-        return started
-
-    async def _terminate_child(self, id: Hashable, state: Family) -> NotFound | None:  # noqa: A002
-        child = state.children.get(id)
-        if child is None:
-            return NotFound(id)
-        await self._stop(child, state)
-        return None
-
-    async def _restart_child(self, id: Hashable, state: Family) -> Any:  # noqa: A002
-        child = state.children.get(id)
-        if child is None:
-            return NotFound(id)
-        if child.restarting or child.pid is not None:
-            return ChildRunning("restarting" if child.restarting else "running")
-        started = await family.start(child.spec)
-        if isinstance(started, Refused):
-            family.note_refused(child.spec, started)
-            return _as_exit(started).as_error()
-        state.started(child, family.pid_of(started))
-        return started
-
-    async def _start(self, child: Child, state: Family) -> Refused | None:
-        """Start a known child; why it did not start."""
-        started = await family.start(child.spec)
-        if isinstance(started, Refused):
-            refused = _as_exit(started)
-            family.note_refused(child.spec, refused)
-            return refused
-        pid = family.pid_of(started)
-        state.started(child, pid)
-        if pid is None and child.spec.restart == "temporary":
-            state.stopped(child)
-        return None
-
-    async def _stop(self, child: Child, state: Family) -> None:
-        if child.pid is not None:
-            family.note_stop(child.spec, await family.stop(child.pid, child.spec.shutdown))
-        state.stopped(child)
-
-    async def _stop_all(self, state: Family) -> None:
-        for child in reversed(state.listed()):
-            await self._stop(child, state)
+        await state.stop_all()
 
 
-@frozen
-class _Due:
-    """The wait before a restart is over."""
-
-    id: Hashable
-
-
-_NOBODY: Final = object()
-
-
-def _delete(id: Hashable, state: Family) -> Any:  # noqa: A002
-    child = state.children.get(id)
-    if child is None:
-        return NotFound(id)
-    if child.restarting or child.pid is not None:
-        return ChildRunning("restarting" if child.restarting else "running")
-    del state.children[id]
-    return None
-
-
-def _as_exit(refused: Refused) -> Refused:
-    """What a start function raised, as a static supervisor reports it."""
-    return Refused(("EXIT", refused.reason), refused.error) if refused.exited else refused
+def _going_on(goes_on: bool, state: Family) -> NoReply[Family] | Stop[Family]:
+    return NoReply(state) if goes_on else Stop("shutdown", state)
 
 
 def raised(answer: Any) -> Any:

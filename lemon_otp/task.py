@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
-from lemon_otp.clock import Timer, monotonic_s
 from lemon_otp.caller import TIMED_OUT
+from lemon_otp.clock import Timer, monotonic_s
 from lemon_otp.errors import BadArgument, CallFailed, CallTimeout, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down
 from lemon_otp.machine import Process
@@ -149,7 +149,7 @@ class Task(MonitorRef, Generic[T]):
                 return self._value(await self._take_or_leave(timeout_s))
         await self._until_settled(timeout_s)
         if self.failure is ALIVE:
-            return self.value  # type: ignore[no-any-return]
+            return cast("T", self.value)
         return self._value(TaskExit(self.failure))
 
     async def yield_(self, timeout_s: float | None = _DEFAULT_TIMEOUT_S) -> TaskResult[T] | None:
@@ -368,9 +368,10 @@ class Task(MonitorRef, Generic[T]):
         if box:
             discard(box, lambda message: isinstance(message, TaskReply | Down) and message.ref is self)
 
-    def _value(self, result: Any) -> Any:
+    def _value(self, result: TaskResult[T] | None) -> T:
         if isinstance(result, TaskDone):
             return result.value
+        assert result is not None
         reason = result.reason
         if reason is TIMED_OUT:
             raise CallTimeout(self, None)
@@ -394,9 +395,7 @@ class TaskProcess(Process):
         CURRENT.set(self)
         task = self.task
         owner_ref = self.monitor(task.owner, task.owner)
-        message = await receive(
-            lambda message: message is task or (type(message) is Down and message.ref is owner_ref)
-        )
+        message = await receive(lambda message: message is task or (type(message) is Down and message.ref is owner_ref))
         if message is not task:
             raise ProcessExit(message.reason)
         demonitor(owner_ref, flush=True)

@@ -206,8 +206,10 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
         if box:
             discard(
                 box,
-                lambda message: (isinstance(message, TaskReply | Down) and message.ref in refs)
-                or (isinstance(message, Exit) and message.pid in pids),
+                lambda message: (
+                    (isinstance(message, TaskReply | Down) and message.ref in refs)
+                    or (isinstance(message, Exit) and message.pid in pids)
+                ),
             )
 
     def _owner_ended(self, owner: Process, reason: Any) -> None:

@@ -68,7 +68,9 @@ class TaskChild(Child):
         entry = self.pid.entry if self.pid is not None else None  # type: ignore[attr-defined]
         function = entry[0] if isinstance(entry, tuple) else entry
         label = None if self.pid is None else self.pid.label
-        return ChildSpec(label, _cannot_start, "temporary", self._shutdown, module=getattr(function, "__module__", None))
+        return ChildSpec(
+            label, _cannot_start, "temporary", self._shutdown, module=getattr(function, "__module__", None)
+        )
 
 
 class TaskSupervisor(DynamicSupervisor):
