@@ -2,7 +2,22 @@
 
 from coding_agent.tools.bash import bash_tool
 from coding_agent.tools.edit import edit_tool
+from coding_agent.tools.find import find_tool
+from coding_agent.tools.grep import grep_tool
+from coding_agent.tools.ls import ls_tool
 from coding_agent.tools.read import read_tool
+from coding_agent.tools.toolset import default_tools
+from coding_agent.tools.workspace import Workspace
 from coding_agent.tools.write import write_tool
 
-__all__ = ["bash_tool", "edit_tool", "read_tool", "write_tool"]
+__all__ = [
+    "Workspace",
+    "bash_tool",
+    "default_tools",
+    "edit_tool",
+    "find_tool",
+    "grep_tool",
+    "ls_tool",
+    "read_tool",
+    "write_tool",
+]

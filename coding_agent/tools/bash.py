@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import define
 
 from coding_agent.tools.arguments import optional_flag, optional_number, required_text
-from coding_agent.tools.child import Child, ChildNotStarted, settle
+from coding_agent.tools.child import Child, ChildNotStarted, first_of, settle
 from coding_agent.tools.keeper import Program
 from coding_agent.tools.program_output import ProgramOutput
 from coding_agent.tools.workspace import Workspace, workspace_for
@@ -141,10 +141,10 @@ class Run:
             ToolError: It could not be started.
         """
         self.child = child = await self._start(program)
-        aborted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        undo = signal.on_abort(lambda _reason: settle(aborted, 0)) if signal else None
+        aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        undo = signal.on_abort(lambda _reason: settle(aborted, None)) if signal else None
         try:
-            await asyncio.wait({child.exited, aborted}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(timeout_s, child.exited, aborted)
             if child.exited.done():
                 return await self._ended(child)
             await self._kill(child)
@@ -171,9 +171,8 @@ class Run:
 
     async def _ended(self, child: Child) -> Outcome:
         """The shell is done: wait a moment for the rest of its output, then let go of what stays behind."""
-        if not child.drained.done():
-            await asyncio.wait({child.drained, child.gone}, timeout=LINGER_S, return_when=asyncio.FIRST_COMPLETED)
-            child.read_what_is_there()
+        await first_of(LINGER_S, child.drained, child.gone)
+        child.read_what_is_there()
         code = child.exited.result()
         left = not child.gone.done() and child.left
         if left:

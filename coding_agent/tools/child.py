@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 MARK: Final = "LEMON_CHILD"
 """Environment variable that every child carries: how a stray is found when helper and minder were both killed."""
@@ -72,8 +72,7 @@ class Child:
 
     async def ended(self, timeout_s: float | None = None) -> bool:
         """Return True once nothing of it runs, False when the time is up or some of it cannot be killed."""
-        if not self.gone.done():
-            await asyncio.wait({self.gone, self.unkillable}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(timeout_s, self.gone, self.unkillable)
         return self.gone.done()
 
     async def ended_for_certain(self, timeout_s: float) -> bool:
@@ -256,3 +255,9 @@ def settle(future: "asyncio.Future[T]", value: T) -> None:
     """Give a future its result unless it has one."""
     if not future.done():
         future.set_result(value)
+
+
+async def first_of(timeout_s: float | None, *futures: "asyncio.Future[Any]") -> None:
+    """Return when one of them is done, or the time is up."""
+    if not any(future.done() for future in futures):
+        await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

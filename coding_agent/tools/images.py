@@ -84,7 +84,7 @@ def shrunk(data: bytes, picture: Picture) -> tuple[bytes, str]:
     if picture.width * picture.height > PIXELS_MAX:
         raise CannotShrink(f"it has {picture.width} x {picture.height} pixels")
     try:
-        from PIL import Image
+        from PIL import Image  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise CannotShrink("making it smaller needs Pillow (the extra `images`)") from None
     import io

@@ -41,6 +41,12 @@ def clip_text(text: str, limit: int) -> str:
     return clip_head(text.encode(errors="replace"), limit).decode()
 
 
+def whole_lines(text: str, limit: int) -> str:
+    """The longest beginning of `text` within `limit` bytes that does not end within a line."""
+    clipped = clip_text(text, limit)
+    return clipped if clipped == text else clipped.rpartition("\n")[0]
+
+
 def clip_around(line: str, start: int, end: int, width: int) -> str:
     """At most `width` characters of `line` with `start:end` among them, and dots where something was cut off."""
     if len(line) <= width:

@@ -1,0 +1,29 @@
+"""The tools a session has when nobody says otherwise."""
+
+from typing import Any, Final
+
+from coding_agent.tools.bash import bash_tool
+from coding_agent.tools.edit import edit_tool
+from coding_agent.tools.find import find_tool
+from coding_agent.tools.grep import grep_tool
+from coding_agent.tools.ls import ls_tool
+from coding_agent.tools.read import read_tool
+from coding_agent.tools.workspace import workspace_for
+from coding_agent.tools.write import write_tool
+from lemon_agent import AgentTool, ToolFactory
+
+FACTORIES: Final[tuple[ToolFactory, ...]] = (
+    read_tool,
+    write_tool,
+    edit_tool,
+    bash_tool,
+    ls_tool,
+    grep_tool,
+    find_tool,
+)
+
+
+def default_tools(cwd: str, **options: Any) -> list[AgentTool]:
+    """The tools for a working directory; they share one `Workspace`, made from the options unless it is one of them."""
+    workspace = workspace_for(cwd, options)
+    return [factory(cwd, workspace=workspace, **options) for factory in FACTORIES]
