@@ -6,7 +6,6 @@ does not pass through the mailbox of the process that asks, and one that comes t
 
 from __future__ import annotations
 
-from collections import deque
 from threading import get_ident
 from typing import Any, Final
 
@@ -14,8 +13,7 @@ from lemon_otp.clock import Timer
 from lemon_otp.errors import CallFailed, CallTimeout
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import DEPTH_MAX
-from lemon_otp.stepper import MAIL, READY, give_way
+from lemon_otp.scheduler import DEPTH_MAX, MAIL, Scheduler
 
 CALL: Final = "$gen_call"
 CAST: Final = "$gen_cast"
@@ -69,7 +67,7 @@ class Caller:
                 self.waiter.resume()
 
     async def wait(self, me: Process, target: Process, timeout_s: float | None) -> Any:
-        """The answer, as soon as it is there. Raises CallFailed or CallTimeout; see `ask`."""
+        """The answer, as soon as it is there. Raises CallFailed or CallTimeout."""
         if not self.settled or me.exit_reason is not ALIVE:
             await self._wait(me, target, timeout_s)
         failure = self.failure
@@ -111,27 +109,19 @@ class _TimedOut:
 TIMED_OUT: Final = _TimedOut()
 
 
-async def ask(me: Process, target: Process, message: tuple[Any, ...], caller: Caller, timeout_s: float | None) -> Any:
-    """Deliver a request that holds `caller` and return its answer.
-
-    A server that waits for work serves the request at once, inside the turn of the one who asks.
-
-    Raises:
-        CallFailed: The target ended first.
-        CallTimeout: No answer in time.
-    """
-    runtime = me.runtime
-    if target.serves_inside and target.status == MAIL and runtime.depth < DEPTH_MAX and not target.mailbox:
-        if runtime.fuel <= 0 and me.is_main_line():
-            await give_way()
-        if target.status == MAIL and not target.mailbox:
-            target.mailbox = deque((message,))
-            target.status = READY
-            runtime.run_inside(target)
-        else:
-            target.deliver(message)
+def send_request(runtime: Scheduler, target: Process, message: tuple[Any, ...]) -> None:
+    """Deliver a request; a server that waits for work serves it at once, inside the turn of the one who asks."""
+    if (
+        target.serves_inside
+        and target.status == MAIL
+        and target.coro is None
+        and not target.mailbox
+        and runtime.fuel > 0
+        and runtime.depth < DEPTH_MAX
+    ):
+        target.deliver_unseen(message)
+        runtime.run_inside(target)
     elif message[0] is SYSTEM:
         target.deliver_urgent(message)
     else:
         target.deliver(message)
-    return await caller.wait(me, target, timeout_s)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from lemon_otp.callbacks import TIMEOUT, Ignore, Init, NoReply, Reply, Stop
-from lemon_otp.caller import CALL, CAST, SYSTEM, Caller, ask
+from lemon_otp.caller import CALL, CAST, SYSTEM, Caller, send_request
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.errors import (
     AlreadyRegistered,
@@ -30,6 +30,7 @@ from lemon_otp.pid import ALIVE, Address, Name, Pid, Via
 from lemon_otp.process import current_process, resolve
 from lemon_otp.scheduler import CURRENT, DEPTH_MAX
 from lemon_otp.server_process import ServerProcess, log_unexpected
+from lemon_otp.stepper import give_way
 from lemon_otp.system import Terminate
 
 __all__ = [
@@ -178,7 +179,10 @@ async def start_server(
     process.linked_parent = me if linked else process
     if linked:
         me.link(process)
-    if runtime.depth < DEPTH_MAX:
+    if runtime.fuel <= 0 and me.is_main_line():
+        await give_way()
+    if runtime.depth < DEPTH_MAX and runtime.fuel > 0:
+        runtime.fuel -= 1
         runtime.run_inside(process)
     else:
         runtime.enqueue(process)
@@ -241,7 +245,10 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
     if target is me:
         raise CallFailed("calling_self", address)
     caller = Caller(me)
-    return await ask(me, target, (CALL, caller, message), caller, timeout_s)
+    send_request(me.runtime, target, (CALL, caller, message))
+    if caller.settled and caller.failure is ALIVE and not me.alert:
+        return caller.value
+    return await caller.wait(me, target, timeout_s)
 
 
 def cast(address: Address, message: Any) -> None:

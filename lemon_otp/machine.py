@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import Context
 from threading import get_ident
+from types import CoroutineType
 from typing import Any, Final
 
 from lemon_otp.clock import Timer
@@ -21,13 +22,12 @@ from lemon_otp.errors import NameTaken, NotAProcess, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down, Exit, is_normal, is_orderly
 from lemon_otp.mailbox import NOTHING, Mailbox, Match, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
-from lemon_otp.scheduler import CURRENT, Scheduler
-from lemon_otp.stepper import ENDED, FUTURE, MAIL, READY, Stepper, as_coroutine, give_way, wait_cell, wait_mail
+from lemon_otp.scheduler import CURRENT, ENDED, FUTURE, MAIL, READY, Scheduler
+from lemon_otp.stepper import Stepper, as_coroutine, give_way, wait_cell, wait_mail
 
 CANCEL_AGAIN_S: Final = 0.1
 """Pause before a swallowed cancel is repeated; it doubles up to `CANCEL_PAUSE_S_MAX`."""
 CANCEL_PAUSE_S_MAX: Final = 5.0
-NO_CONTEXT: Final = Context()
 
 
 class Process(Stepper):
@@ -37,12 +37,7 @@ class Process(Stepper):
     """Whether a request may be served inside the turn of the process that asks."""
 
     __slots__ = (
-        "busy_number",
-        "busy_since_s",
-        "cancel_pause_s",
-        "doom",
         "entry",
-        "facts",
         "handled",
         "hooks",
         "links",
@@ -50,39 +45,27 @@ class Process(Stepper):
         "monitoring",
         "monitors",
         "parent",
-        "repeated",
         "trap",
     )
 
     def __init__(self, runtime: Scheduler, context: Context, entry: Any, parent: Process | None) -> None:
+        # Everything in one place, without the constructors of the bases: this is most of what a spawn costs.
         self.id = number = next(runtime.numbers)
-        self.label = None
-        self.name = None
-        self.exit_reason = ALIVE
+        self.label = self.name = None
+        self.exit_reason: Any = ALIVE
         self.runtime = runtime
         self.context = context
-        self.coro = None
+        self.coro = self.side = None
         self.status = READY
-        self.on_stack = False
-        self._must_cancel = False
-        self._thrown = None
-        self._fut_waiter = None
-        self._cancel_requests = 0
-        self._done_callbacks = None
+        self.alert = self.trap = False
         self.entry = entry
         self.parent = parent
         self.mailbox: Mailbox | None = None
-        self.trap = False
-        self.doom: Any = ALIVE
         self.links: dict[Process, None] | None = None
         self.monitors: dict[Any, None] | None = None
-        self.monitoring: dict[MonitorRef, None] | None = None
+        self.monitoring: dict[Any, None] | None = None
         self.hooks: list[Callable[[Process, Any], None]] | None = None
-        self.facts: dict[str, Any] | None = None
-        self.repeated: dict[int, int] | None = None
         self.handled = 0
-        self.busy_number = -1
-        self.busy_since_s = 0.0
         runtime.processes[number] = self
 
     # Messages.
@@ -95,10 +78,12 @@ class Process(Stepper):
             return
         if self.exit_reason is not ALIVE:
             return
-        if self.mailbox is None:
+        box = self.mailbox
+        if box is None:
             self.mailbox = deque((message,))
+            runtime.keep_warm(self)
         else:
-            self.mailbox.append(message)
+            box.append(message)
         if self.status == MAIL:
             self.status = READY
             runtime.queue.append(self)
@@ -106,10 +91,20 @@ class Process(Stepper):
                 runtime.scheduled = True
                 runtime.loop.call_soon(runtime.drain, context=runtime.context)
 
+    def deliver_unseen(self, message: Any) -> None:
+        """Put `message` into the empty mailbox of a process that waits for one; the caller gives it the turn."""
+        box = self.mailbox
+        if box is None:
+            self.mailbox = deque((message,))
+            self.runtime.keep_warm(self)
+        else:
+            box.append(message)
+        self.status = READY
+
     def deliver_urgent(self, message: Any) -> None:
         """Deliver a system message: ahead of the timer messages that wait at the end of the mailbox."""
         box = self.mailbox
-        repeated = self.repeated
+        repeated = self.side.repeated if self.side is not None else None
         if box and repeated and self.exit_reason is ALIVE:
             insert_urgent(box, message, lambda waiting: id(waiting) in repeated)
             self.wake()
@@ -126,14 +121,9 @@ class Process(Stepper):
         """See `receive`."""
         self._require_main_line()
         runtime = self.runtime
-        if runtime.fuel <= 0 or self.doom is not ALIVE:
+        runtime.fuel -= 1
+        if runtime.fuel <= 0 or self.alert:
             await give_way()  # and never come back, if an exit signal came while this process ran
-        if match is None and timeout_s is None:
-            while not self.mailbox:
-                await wait_mail()
-            if not self.serves_inside:
-                self.handled += 1
-            return self.mailbox.popleft()
         timer: Timer | None = None
         seen = 0
         try:
@@ -142,8 +132,7 @@ class Process(Stepper):
                 if box:
                     found = take(box, match, seen)
                     if found is not NOTHING:
-                        if not self.serves_inside:
-                            self.handled += 1
+                        self.handled += 1
                         return found
                     seen = len(box)
                 if timeout_s is not None:
@@ -167,7 +156,7 @@ class Process(Stepper):
 
     def is_main_line(self) -> bool:
         """Whether the calling code is the process itself, not a helper task that it started."""
-        return self.on_stack and asyncio.current_task() is self  # type: ignore[comparison-overlap]
+        return self.runtime.running is self and get_ident() == self.runtime.thread_id
 
     def _require_main_line(self) -> None:
         if not self.is_main_line():
@@ -175,20 +164,21 @@ class Process(Stepper):
 
     # One turn after the other.
 
-    def begin(self) -> Coroutine[Any, Any, Any]:
+    def first_step(self) -> Any:
         CURRENT.set(self)
         function, args = self.entry
         self.entry = function
-        result = function(*args)
-        driven = as_coroutine(result)
-        if driven is None:
-            raise StopIteration(result)
-        return driven
+        made = function(*args)
+        coro = self.coro = made if type(made) is CoroutineType else as_coroutine(made)
+        if coro is None:
+            raise StopIteration(made)
+        return coro.send(None)
 
     def returned(self, value: Any) -> None:
         if self.exit_reason is ALIVE:
-            self.die("normal" if self.doom is ALIVE else self.doom)
-        self.finished()
+            self.end("normal")
+        else:
+            self.finished()
 
     def raised(self, error: BaseException) -> None:
         if self.exit_reason is not ALIVE:
@@ -199,52 +189,50 @@ class Process(Stepper):
         if error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next  # without our own frame, which holds this process
         reason = reason_of(error)
-        if self.doom is not ALIVE:
-            reason = self.doom
-        elif not is_orderly(reason):
+        if not is_orderly(reason):
             self.report(reason)
-        self.die(reason)
-        self.finished()
+        self.end(reason)
 
     def report(self, reason: Any) -> None:
         """Tell that the process ends badly, from the inside."""
         report_crash(self, reason)
 
-    def suspended(self, waits_for: Any) -> None:
-        if waits_for is MAIL and self.exit_reason is ALIVE and self.doom is ALIVE and not self._must_cancel:
-            self.status = MAIL
-            if not self.mailbox:
-                self.mailbox = None
-            if self.serves_inside:
-                self._note_busy()
-            else:
-                self.busy_number = -1
-            return
-        self._note_busy()
-        super().suspended(waits_for)
-        if self.doom is not ALIVE and self.exit_reason is ALIVE:
-            self.die(self.doom)
-        elif self.exit_reason is not ALIVE:
-            self._linger()
+    def end(self, reason: Any) -> None:
+        """The coroutine has ended, and the process with it."""
+        self.coro = None
+        self.mark_dead(reason)
+        self.finished()
 
-    def _note_busy(self) -> None:
-        """The work on a message has to wait for the first time: introspection shows since when."""
-        if self.busy_number != self.handled:
-            self.busy_number = self.handled
-            self.busy_since_s = self.runtime.clock.monotonic_s()
+    def attend(self) -> None:
+        if self.exit_reason is not ALIVE:
+            self._linger()
+        elif self.side is not None and self.side.doom is not ALIVE:
+            self.mark_dead(self.side.doom)
+            self._linger()
+        else:
+            super().attend()
 
     def finished(self) -> None:
         super().finished()
-        self.runtime.zombies.pop(self, None)
-        self.context = NO_CONTEXT  # it refers to this process, and would keep it until the collector comes
+        if self.runtime.zombies:
+            self.runtime.zombies.pop(self, None)
 
     # The end.
 
     def die(self, reason: Any) -> None:
-        """End the process now, for everybody else; its coroutine is left to be cancelled."""
+        """End the process now, for everybody else; its coroutine, if there is one, is left to be cancelled."""
+        self.mark_dead(reason)
+        if self.status != ENDED and not self.runtime.is_running(self):
+            if self.coro is None:
+                self.finished()
+            else:
+                self._linger()
+
+    def mark_dead(self, reason: Any) -> None:
+        """Free the name, run the hooks and tell links and monitors."""
         runtime = self.runtime
         self.exit_reason = reason
-        self.cancel_pause_s = 0.0
+        self.alert = True
         del runtime.processes[self.id]
         self.mailbox = None
         if self.name is not None:
@@ -252,22 +240,19 @@ class Process(Stepper):
         if self.hooks is not None:
             self._run_hooks(reason)
         if self.monitoring is not None:
-            for ref in self.monitoring:
-                ref.active = False
-                if ref.target.monitors is not None:
-                    ref.target.monitors.pop(ref, None)
-            self.monitoring = None
+            self._stop_monitoring()
         if self.links or self.monitors:
             runtime.deaths.append(self)
             if not runtime.announcing:
                 announce_deaths(runtime)
         self.parent = None
-        self.facts = None
-        if not self.on_stack:
-            if self.coro is None:
-                self.finished()
-            elif self.status != ENDED:
-                self._linger()
+
+    def _stop_monitoring(self) -> None:
+        monitoring, self.monitoring = self.monitoring, None
+        for ref in monitoring or ():
+            ref.active = False
+            if ref.target.monitors is not None:
+                ref.target.monitors.pop(ref, None)
 
     def _run_hooks(self, reason: Any) -> None:
         hooks, self.hooks = self.hooks, None
@@ -279,14 +264,18 @@ class Process(Stepper):
 
     def _linger(self) -> None:
         """Cancel what is left of the coroutine, now and, when it goes on all the same, again."""
-        if self not in self.runtime.zombies:
-            self.runtime.zombies[self] = None
+        zombies = self.runtime.zombies
+        side = self.interrupts()
+        if self not in zombies:
+            zombies[self] = None
             waits_for_future = self.status == FUTURE
             self.interrupt()
             if not waits_for_future:
                 return
-        if self.cancel_pause_s == 0.0:
-            self.cancel_pause_s = CANCEL_AGAIN_S
+        elif side.must_cancel:
+            self.wake_for_interrupt()
+        if side.cancel_again_s == 0.0:
+            side.cancel_again_s = CANCEL_AGAIN_S
             self.runtime.loop.call_later(CANCEL_AGAIN_S, self._cancel_again, 1)
 
     def _cancel_again(self, attempts: int) -> None:
@@ -294,13 +283,14 @@ class Process(Stepper):
             return
         report_zombie(self, attempts)
         self.interrupt()
-        self.cancel_pause_s = pause_s = min(2 * self.cancel_pause_s, CANCEL_PAUSE_S_MAX)
-        self.runtime.loop.call_later(pause_s, self._cancel_again, attempts + 1)
+        side = self.interrupts()
+        side.cancel_again_s = min(2 * side.cancel_again_s, CANCEL_PAUSE_S_MAX)
+        self.runtime.loop.call_later(side.cancel_again_s, self._cancel_again, attempts + 1)
 
     def abandon(self) -> None:
         """Close what is left of the coroutine, when the runtime ends."""
         coro, self.coro = self.coro, None
-        if coro is not None and not self.on_stack:
+        if coro is not None and not self.runtime.is_running(self):
             try:
                 coro.close()
             except BaseException as error:
@@ -330,12 +320,14 @@ class Process(Stepper):
             self._end(reason)
 
     def _end(self, reason: Any, *, at_once: bool = False) -> None:
-        if self.runtime.running is self and not at_once:
-            # Its own code is running right now: it ends when that waits, as a signal takes a moment to arrive.
-            if self.doom is ALIVE:
-                self.doom = reason
-        else:
+        if at_once or self.runtime.running is not self:
             self.die(reason)
+            return
+        # Its own code is running right now: it ends when that waits, as a signal takes a moment to arrive.
+        side = self.interrupts()
+        if side.doom is ALIVE:
+            side.doom = reason
+            self.alert = True
 
     def monitor_fired(self, ref: MonitorRef, reason: Any) -> None:
         """A monitored process has ended."""
@@ -403,6 +395,16 @@ class Process(Stepper):
         self.hooks.append(hook)
 
     # For people.
+
+    @property
+    def doom(self) -> Any:
+        """The reason of an exit signal that came while the process ran, and ends it when it waits."""
+        return ALIVE if self.side is None else self.side.doom
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the process said of itself with `annotate`."""
+        return {} if self.side is None or self.side.facts is None else self.side.facts
 
     def initial_call(self) -> str:
         """The function that the process runs."""

@@ -6,8 +6,9 @@ entered `async with Runtime()`; helper tasks of a process may send and call in i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import copy_context
+from types import coroutine
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from lemon_otp.clock import Timer
@@ -17,7 +18,7 @@ from lemon_otp.machine import Process
 from lemon_otp.mailbox import Match, discard
 from lemon_otp.outside import run_in_os_process, run_in_thread
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
-from lemon_otp.scheduler import CURRENT, Scheduler
+from lemon_otp.scheduler import CURRENT, MAIL, TASKS, Scheduler
 
 __all__ = [
     "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
@@ -185,7 +186,8 @@ def send(address: Address, message: Any) -> None:
     process.deliver(message)
 
 
-async def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Any:
+@coroutine
+def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Generator[Any, None, Any]:
     """Take the oldest message, or the oldest that `match` accepts, waiting for it if need be.
 
     Args:
@@ -201,16 +203,20 @@ async def receive(match: Match | None = None, *, timeout_s: float | None = None)
     process = CURRENT.get(None)
     if process is None:
         raise NotAProcess("only a process can receive; enter `async with Runtime()` or use `run(main)`")
-    if match is None and process.on_stack:
-        box = process.mailbox
-        if box and process.doom is ALIVE:
-            runtime = process.runtime
-            runtime.fuel -= 1
-            if runtime.fuel > 0:
-                if not process.serves_inside:
+    if match is None and timeout_s is None:
+        runtime = process.runtime
+        if TASKS.get(runtime.loop) is process:
+            while True:
+                box = process.mailbox
+                if not box:
+                    yield MAIL
+                elif runtime.fuel > 0 and not process.alert:
+                    runtime.fuel -= 1
                     process.handled += 1
-                return box.popleft()
-    return await process.wait_message(match, timeout_s)
+                    return box.popleft()
+                else:
+                    yield None
+    return (yield from process.wait_message(match, timeout_s))
 
 
 def mailbox_length(pid: Pid) -> int:
@@ -417,9 +423,8 @@ class _Alarm:
 def annotate(**facts: Any) -> None:
     """Note small facts about the calling process, for introspection; None takes one away."""
     process = current_process()
-    known = process.facts or {}
-    known.update(facts)
-    process.facts = {key: value for key, value in known.items() if value is not None}
+    known = {**process.facts, **facts}
+    process.interrupts().facts = {key: value for key, value in known.items() if value is not None}
 
 
 def zombies() -> list[Pid]:

@@ -18,8 +18,7 @@ from lemon_otp.exits import is_orderly
 from lemon_otp.machine import Process, wait_in_task
 from lemon_otp.mailbox import NOTHING, Match, take
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.scheduler import CURRENT, Scheduler
-from lemon_otp.stepper import ENDED, MAIL, READY
+from lemon_otp.scheduler import CELL, CURRENT, ENDED, MAIL, Scheduler
 
 T = TypeVar("T")
 
@@ -35,17 +34,21 @@ class AttachedProcess(Process):
     def __init__(self, runtime: Scheduler) -> None:
         super().__init__(runtime, copy_context(), _attached, None)
         self.label = "attached"
-        self.status = READY
+        self.status = CELL
         self.task: asyncio.Task[Any] | None = asyncio.current_task()
         self.waiter: Any = None
 
-    def step(self) -> None:
-        # Reached through the run queue: a message has come for a task that waits.
+    def first_step(self) -> Any:
+        """Reached through the run queue, which a message has brought here: wake the task that waits."""
         if self.waiter is not None:
             self.waiter.resume()
+        return CELL
 
     def is_main_line(self) -> bool:
         return False
+
+    def attend(self) -> None:
+        """Nothing is thrown in: its code is a task's, which is cancelled by `finished`."""
 
     async def wait_message(self, match: Match | None, timeout_s: float | None) -> Any:
         self.task = asyncio.current_task()
@@ -76,7 +79,7 @@ class AttachedProcess(Process):
         finally:
             self.waiter = None
             if self.status == MAIL:
-                self.status = READY
+                self.status = CELL
 
     async def wait_cell(self, cell: Any) -> None:
         self.task = asyncio.current_task()

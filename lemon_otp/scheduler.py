@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context, ContextVar
 from itertools import count
 from threading import get_ident
@@ -22,14 +22,30 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from lemon_otp.clock import Clock, RealClock, Timers
 
 if TYPE_CHECKING:
-    from lemon_otp.process import Pid, Process
+    from lemon_otp.machine import Process
+    from lemon_otp.pid import Pid
 
-TURN_FUEL: Final = 64
-"""Messages that one process may take before the next one runs."""
-DRAIN_FUEL: Final = 512
-"""Messages and turns of one callback, about a millisecond of work."""
+FUEL: Final = 512
+"""Messages that are taken in one callback of the loop, well below a millisecond of work of our own."""
+TURNS: Final = 512
+"""Turns that are given in one callback of the loop."""
 DEPTH_MAX: Final = 12
 """Calls that may be answered inside one another on the Python stack."""
+
+WARM_S: Final = 1.0
+"""How long an idle process keeps an empty mailbox, at most twice as long."""
+COOLED_AT_ONCE: Final = 5_000
+
+READY: Final = 0
+"""In the run queue, or running."""
+MAIL: Final = 1
+"""Waits for a message."""
+CELL: Final = 2
+"""Waits until somebody resumes it."""
+FUTURE: Final = 3
+"""Waits for a future of the loop."""
+ENDED: Final = 4
+"""Will never run again."""
 
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
@@ -41,14 +57,17 @@ class _CurrentTask:
     def __setitem__(self, loop: asyncio.AbstractEventLoop, task: Any) -> None:
         asyncio.tasks._swap_current_task(loop, task)  # type: ignore[attr-defined]
 
+    def get(self, loop: asyncio.AbstractEventLoop) -> Any:
+        return asyncio.current_task(loop)
+
     def pop(self, loop: asyncio.AbstractEventLoop, default: Any = None) -> Any:
         return asyncio.tasks._swap_current_task(loop, None)  # type: ignore[attr-defined]
 
 
-CURRENT_TASKS: Final[MutableMapping[asyncio.AbstractEventLoop, Any]] = (
+TASKS: Final[Any] = (
     asyncio.tasks._current_tasks if sys.version_info < (3, 14) else _CurrentTask()  # type: ignore[attr-defined]
 )
-"""What `asyncio.current_task()` reads; a plain dict, which is quicker to set than two calls."""
+"""What `asyncio.current_task()` reads: the running task of each loop. A plain dict, quicker than two calls."""
 
 
 class NameService(Protocol):
@@ -76,8 +95,8 @@ class Scheduler:
         name_services: Running registries by name, for `Via`.
         zombies: Dead processes whose coroutine has not ended yet.
         store: Where modules built on processes keep what belongs to this runtime, by their own key.
-        turns: How many turns have been given so far.
-        running: The process whose turn it is.
+        drains: How often processes have been given turns.
+        outer: The tasks and processes in whose turn the running one was given its own.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -97,11 +116,17 @@ class Scheduler:
         self.announcing = False
         self.scheduled = False
         self.closed = False
-        self.fuel = TURN_FUEL
+        self.fuel = FUEL
         self.depth = 0
-        self.turns = 0
-        self.running: Process | None = None
+        self.drains = 0
+        self.outer: list[Any] = []
+        self.warm: list[Process] = []
         self.context = Context()
+
+    @property
+    def running(self) -> Any:
+        """The process or task whose code runs right now."""
+        return TASKS.get(self.loop)
 
     def enqueue(self, process: Process) -> None:
         """Give `process` a turn; the caller has seen to it that it is not in the queue already."""
@@ -119,50 +144,107 @@ class Scheduler:
                 raise
 
     def drain(self) -> None:
-        queue, loop, tasks = self.queue, self.loop, CURRENT_TASKS
-        left = DRAIN_FUEL
+        """Give turns until nobody can run or the fuel is used up."""
+        self.fuel = FUEL
+        self.drains += 1
         try:
-            while queue and left > 0:
-                process = queue.popleft()
-                tasks[loop] = self.running = process
-                self.fuel = TURN_FUEL
-                self.turns += 1
-                process.context.run(process.step)
-                left -= TURN_FUEL + 1 - self.fuel
+            self.give_turns(self._upcoming())
         finally:
-            tasks.pop(loop, None)
-            self.running = None
-            if queue and not self.closed:
-                loop.call_soon(self.drain, context=self.context)
+            TASKS.pop(self.loop, None)
+            if self.queue and not self.closed:
+                self.loop.call_soon(self.drain, context=self.context)
             else:
                 self.scheduled = False
 
+    def _upcoming(self) -> Iterator[Process]:
+        queue = self.queue
+        for _ in range(TURNS):
+            if not queue or self.fuel <= 0:
+                return
+            yield queue.popleft()
+
+    def give_turns(self, processes: Iterable[Process]) -> None:
+        """Give each its turn as the current task. Whoever calls puts the current task back."""
+        tasks, loop, queue = TASKS, self.loop, self.queue
+        for process in processes:
+            if process.status:  # is not READY: it ended while it stood in the queue
+                continue
+            coro = process.coro
+            tasks[loop] = process
+            try:
+                if process.alert:
+                    waits_for = process.context.run(process.alerted_step)
+                elif coro is None:
+                    waits_for = process.context.run(process.first_step)
+                else:
+                    waits_for = process.context.run(coro.send, None)
+            except StopIteration as stop:
+                process.returned(stop.value)
+            except BaseException as error:
+                process.raised(error)
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    raise
+            else:
+                if process.alert:
+                    process.suspended(waits_for)
+                elif waits_for is MAIL:
+                    process.status = MAIL
+                elif waits_for is None:
+                    queue.append(process)
+                else:
+                    process.suspended(waits_for)
+
     def run_alone(self, process: Process) -> None:
-        """Give one turn from a callback of the loop, in whose context (that of `process`) the caller runs."""
-        CURRENT_TASKS[self.loop] = self.running = process
-        self.fuel = TURN_FUEL
-        self.turns += 1
+        """Give one turn from a callback of the loop."""
+        self.fuel = FUEL
+        self.drains += 1
         try:
-            process.step()
+            self.give_turns((process,))
         finally:
-            CURRENT_TASKS.pop(self.loop, None)
-            self.running = None
+            TASKS.pop(self.loop, None)
+            if self.queue and not self.scheduled:
+                self.scheduled = True
+                self.loop.call_soon(self.drain, context=self.context)
 
     def run_inside(self, process: Process) -> None:
         """Give one turn in the middle of the turn of another process or task."""
-        tasks, loop = CURRENT_TASKS, self.loop
-        outer_task, outer = asyncio.current_task(loop), self.running
-        tasks[loop] = self.running = process
-        if outer is None:
-            self.fuel = TURN_FUEL
+        tasks, loop = TASKS, self.loop
+        outer = tasks.get(loop)
+        self.outer.append(outer)
+        if not self.depth:
+            self.drains += 1
         self.depth += 1
-        self.turns += 1
         try:
-            process.context.run(process.step)
+            self.give_turns((process,))
         finally:
             self.depth -= 1
-            self.running = outer
-            if outer_task is None:
+            self.outer.pop()
+            if outer is None:
                 tasks.pop(loop, None)
             else:
-                tasks[loop] = outer_task
+                tasks[loop] = outer
+            if self.queue and not self.scheduled:
+                self.scheduled = True
+                loop.call_soon(self.drain, context=self.context)
+
+    def is_running(self, process: Process) -> bool:
+        """Whether code of `process` is on the Python stack."""
+        return TASKS.get(self.loop) is process or process in self.outer
+
+    def keep_warm(self, process: Process) -> None:
+        """Let `process` keep its empty mailbox for a while, instead of making one for every message."""
+        if not self.warm:
+            self.loop.call_later(WARM_S, self._cool)
+        self.warm.append(process)
+
+    def _cool(self) -> None:
+        """Take the empty mailboxes of idle processes away, some thousands at a time."""
+        kept = self.warm[COOLED_AT_ONCE:]
+        for process in self.warm[:COOLED_AT_ONCE]:
+            if process.mailbox or not process.status:
+                kept.append(process)
+            else:
+                process.mailbox = None
+        self.warm = kept
+        if kept and not self.closed:
+            self.loop.call_later(WARM_S, self._cool)

@@ -8,14 +8,13 @@ something suspends it, and the messages with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
 from contextvars import copy_context
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
-from lemon_otp.caller import CALL, CAST, SYSTEM, Caller
 from lemon_otp.callbacks import TIMEOUT, UNSET, Ignore, Init, NoReply, Reply, Stop
+from lemon_otp.caller import CALL, CAST, SYSTEM, Caller
 from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash
 from lemon_otp.errors import BadReturn, ProcessExit, StartFailed
@@ -23,8 +22,7 @@ from lemon_otp.exits import Exit, describe
 from lemon_otp.machine import Process, reason_of
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE, Via
-from lemon_otp.scheduler import CURRENT, Scheduler
-from lemon_otp.stepper import MAIL
+from lemon_otp.scheduler import CURRENT, MAIL, Scheduler
 from lemon_otp.system import SystemState, handle_system, is_wanted
 
 if TYPE_CHECKING:
@@ -69,23 +67,35 @@ class ServerProcess(Process):
 
     # Turns.
 
-    def begin(self) -> Coroutine[Any, Any, Any]:
-        return self.serve() if self.starter is None else self.serve_first()
+    def first_step(self) -> Any:
+        coro = self.coro = self.serve() if self.starter is None else self.serve_first()
+        return coro.send(None)
 
     def returned(self, value: Any) -> None:
         """The mailbox is empty, or the turn is over."""
-        if self.exit_reason is not ALIVE:
-            self.finished()
-        elif self.doom is not ALIVE:
-            self.die(self.doom)
-        elif self.mailbox and not self._holds_back():
+        self.coro = None
+        if self.alert and self._returned_alert():
+            return
+        if self.mailbox and not self._holds_back():
             self.runtime.enqueue(self)
         else:
             self.status = MAIL
-            if not self.mailbox:
-                self.mailbox = None
             if self.idle_timeout_s is not None and self.idle_timer is None:
                 self.idle_timer = self.runtime.timers.add(max(0.0, self.idle_timeout_s), self._timed_out)
+
+    def _returned_alert(self) -> bool:
+        """Attend to what came during the turn; whether the process is dead now."""
+        side = self.interrupts()
+        if self.exit_reason is ALIVE and side.doom is not ALIVE:
+            self.mark_dead(side.doom)
+        if self.exit_reason is not ALIVE:
+            self.finished()
+            return True
+        side.must_cancel = False  # whoever wanted a handler to be cancelled came too late
+        side.thrown = None
+        side.cancel_requests = 0
+        self.settle_alert()
+        return False
 
     def _holds_back(self) -> bool:
         """Whether nothing in the mailbox may be served now, because the server is suspended."""
@@ -161,7 +171,7 @@ class ServerProcess(Process):
         runtime, server = self.runtime, self.server
         while runtime.fuel > 0:
             box = self.mailbox
-            if not box or self.doom is not ALIVE:
+            if not box or self.alert:
                 return
             runtime.fuel -= 1
             if self.sys is None:

@@ -1,6 +1,6 @@
 """Edge. A coroutine driven by hand, which asyncio takes for a task.
 
-A `Stepper` gives its coroutine one step at a time. What the coroutine yields says what it waits for: nothing
+The scheduler gives a `Stepper` one step at a time. What its coroutine yields says what it waits for: nothing
 (its turn is over), `MAIL` (any message), `CELL` (somebody who calls `resume`), or a future. For everything
 else in the loop it is the current task: it can be cancelled, counts cancel requests as `asyncio.timeout`
 and task groups expect, and wakes when its future is done.
@@ -14,21 +14,15 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from types import CoroutineType, FrameType, coroutine
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
-from lemon_otp.pid import Pid
-from lemon_otp.scheduler import Scheduler
+from lemon_otp.pid import ALIVE, Pid
+from lemon_otp.scheduler import CELL, ENDED, FUTURE, MAIL, READY, Scheduler
 
-READY: Final = 0
-"""In the run queue, or running."""
-MAIL: Final = 1
-"""Waits for a message."""
-CELL: Final = 2
-"""Waits until somebody resumes it."""
-FUTURE: Final = 3
-"""Waits for a future of the loop."""
-ENDED: Final = 4
-"""Will never run again."""
+if TYPE_CHECKING:
+    from lemon_otp.machine import Process
+
+NO_CONTEXT: Final = Context()
 
 
 @coroutine
@@ -54,166 +48,213 @@ async def finish(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-class Stepper(Pid):
-    """See the module; `Process` says what a step that ends or fails means."""
+def as_coroutine(result: Any) -> Coroutine[Any, Any, Any] | None:
+    """`result` as something to drive, or None when it is a plain value."""
+    if type(result) is CoroutineType:
+        return result
+    return finish(result) if inspect.isawaitable(result) else None
+
+
+class Interrupts:
+    """What a stepper keeps only once it has awaited a future, or somebody has interrupted it."""
 
     __slots__ = (
-        "_cancel_requests",
-        "_done_callbacks",
-        "_fut_waiter",
-        "_must_cancel",
-        "_thrown",
-        "context",
-        "coro",
-        "on_stack",
-        "runtime",
-        "status",
+        "cancel_again_s",
+        "cancel_requests",
+        "done_callbacks",
+        "doom",
+        "facts",
+        "future",
+        "must_cancel",
+        "repeated",
+        "thrown",
     )
 
-    def __init__(self, runtime: Scheduler, context: Context, label: str | None) -> None:
-        # Spelled out, as the base would do it: half a microsecond of a spawn.
-        self.id = next(runtime.numbers)
-        self.label = label
-        self.runtime = runtime
-        self.context = context
-        self.coro: Coroutine[Any, Any, Any] | None = None
-        self.status = READY
-        self.on_stack = False
-        self._must_cancel = False
-        self._fut_waiter: asyncio.Future[Any] | None = None
-        self._cancel_requests = 0
-        self._thrown: BaseException | None = None
-        self._done_callbacks: list[tuple[Callable[[Any], object], Context | None]] | None = None
+    def __init__(self) -> None:
+        self.must_cancel = False
+        self.thrown: BaseException | None = None
+        self.cancel_requests = 0
+        self.future: asyncio.Future[Any] | None = None
+        self.done_callbacks: list[tuple[Callable[[Any], object], Context | None]] | None = None
+        self.cancel_again_s = 0.0
+        self.doom: Any = ALIVE
+        self.facts: dict[str, Any] | None = None
+        self.repeated: dict[int, int] | None = None
 
-    # What the scheduler and others call.
 
-    def step(self) -> None:
-        """Run until the coroutine waits or ends. The caller has made this the current task."""
-        self.on_stack = True
-        try:
-            coro = self.coro
-            if coro is None:
-                self._must_cancel = False
-                coro = self.coro = self.begin()
-            if self._must_cancel:
-                self._must_cancel = False
-                error, self._thrown = self._thrown, None
-                waits_for = coro.throw(asyncio.CancelledError() if error is None else error)
-            else:
-                waits_for = coro.send(None)
-        except StopIteration as stop:
-            self.on_stack = False
-            self.coro = None
-            self.returned(stop.value)
-        except BaseException as failure:
-            self.on_stack = False
-            self.coro = None
-            self.raised(failure)
-            if isinstance(failure, KeyboardInterrupt | SystemExit):
-                raise
-        else:
-            self.on_stack = False
-            self.suspended(waits_for)
+class Stepper(Pid):
+    """See the module; `Process` says what a step that ends or fails means.
+
+    Attributes:
+        alert: Whether the next step, or the end of this one, has something to attend to: an exception to
+            throw in, an exit signal that came during the turn, a death.
+    """
+
+    __slots__ = ("alert", "context", "coro", "runtime", "side", "status")
+
+    runtime: Scheduler
+    context: Context
+    coro: Coroutine[Any, Any, Any] | None
+    status: int
+    alert: bool
+    side: Interrupts | None
+
+    # What the scheduler calls.
+
+    def first_step(self) -> Any:
+        """Make the coroutine and take its first step."""
+        raise RuntimeError("nothing to run")
+
+    def alerted_step(self) -> Any:
+        """Take a step that may begin with an exception thrown in."""
+        side, coro = self.side, self.coro
+        if coro is None:
+            return self.first_step()
+        if side is None or not side.must_cancel:
+            return coro.send(None)
+        side.must_cancel = False
+        thrown, side.thrown = side.thrown, None
+        self.settle_alert()
+        return coro.throw(asyncio.CancelledError() if thrown is None else thrown)
+
+    def settle_alert(self) -> None:
+        """Take the alert back when nothing is left to attend to."""
+        side = self.side
+        self.alert = self.exit_reason is not ALIVE or (
+            side is not None and (side.must_cancel or side.doom is not ALIVE)
+        )
 
     def suspended(self, waits_for: Any) -> None:
-        """Note what the coroutine waits for."""
+        """Note what the coroutine waits for, where that is more than a message."""
         if waits_for is MAIL or waits_for is CELL:
-            if self._must_cancel:
-                self.runtime.enqueue(self)  # type: ignore[arg-type]
-            else:
-                self.status = waits_for
+            self.status = waits_for
         elif waits_for is None:
-            self.runtime.enqueue(self)  # type: ignore[arg-type]
+            self.runtime.enqueue(self.as_process())
         else:
             self._wait_for_future(waits_for)
+        if self.alert:
+            self.attend()
+
+    def attend(self) -> None:
+        """Deal with what came during the turn, now that the coroutine waits."""
+        side = self.side
+        if side is not None and side.must_cancel:
+            self.wake_for_interrupt()
+
+    def returned(self, value: Any) -> None:
+        """The coroutine returned."""
+        raise NotImplementedError
+
+    def raised(self, error: BaseException) -> None:
+        """The coroutine raised."""
+        raise NotImplementedError
+
+    def as_process(self) -> Process:
+        """This object, as what it always is."""
+        return cast("Process", self)
 
     def resume(self) -> None:
         """Wake from `wait_cell`."""
         if self.status == CELL:
             self.status = READY
-            self.runtime.enqueue(self)  # type: ignore[arg-type]
+            self.runtime.enqueue(self.as_process())
+
+    def interrupts(self) -> Interrupts:
+        """The side of this object that only few have."""
+        side = self.side
+        if side is None:
+            side = self.side = Interrupts()
+        return side
 
     def _wait_for_future(self, future: Any) -> None:
         if getattr(future, "_asyncio_future_blocking", None) is None:
-            self._fail_next(RuntimeError(f"{self!r} awaited something that is no future: {future!r}"))
-        elif asyncio.isfuture(future) and future.get_loop() is not self.runtime.loop:
-            self._fail_next(RuntimeError(f"{self!r} awaited a future of another event loop: {future!r}"))
+            self._fail(RuntimeError(f"{self!r} awaited something that is no future: {future!r}"))
         elif not future._asyncio_future_blocking:
-            self._fail_next(RuntimeError(f"{self!r} was given a future by a bare yield: {future!r}"))
+            self._fail(RuntimeError(f"{self!r} was given a future by a bare yield: {future!r}"))
+        elif future.get_loop() is not self.runtime.loop:
+            self._fail(RuntimeError(f"{self!r} awaited a future of another event loop: {future!r}"))
         else:
             future._asyncio_future_blocking = False
             self.status = FUTURE
-            self._fut_waiter = future
-            future.add_done_callback(self._future_done, context=self.context)
-            if self._must_cancel and future.cancel():
-                self._must_cancel = False
+            self.interrupts().future = future
+            future.add_done_callback(self._future_done, context=self.runtime.context)
 
-    def _fail_next(self, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         """Raise `error` where the coroutine waits, on its next turn."""
-        self._thrown = error
-        self._must_cancel = True
-        self.runtime.enqueue(self)  # type: ignore[arg-type]
+        side = self.interrupts()
+        side.thrown = error
+        side.must_cancel = self.alert = True
+        self.runtime.enqueue(self.as_process())
 
     def _future_done(self, future: asyncio.Future[Any]) -> None:
-        self._fut_waiter = None
+        side = self.side
+        if side is not None:
+            side.future = None
         if self.status == FUTURE:
             self.status = READY
-            self.runtime.run_alone(self)  # type: ignore[arg-type]
+            self.runtime.run_alone(self.as_process())
+
+    def interrupt(self, message: Any = None) -> None:
+        """Throw CancelledError in at the next chance, without counting a request."""
+        side = self.interrupts()
+        side.must_cancel = self.alert = True
+        side.thrown = None if message is None else asyncio.CancelledError(message)
+        self.wake_for_interrupt()
+
+    def wake_for_interrupt(self) -> None:
+        """See to it that a waiting coroutine gets the exception that is to be thrown in."""
+        side = self.interrupts()
+        if self.status == MAIL or self.status == CELL:
+            self.status = READY
+            self.runtime.enqueue(self.as_process())
+        elif side.future is not None and side.future.cancel(*(side.thrown.args if side.thrown is not None else ())):
+            side.must_cancel = False
+            side.thrown = None
+            self.settle_alert()
 
     def finished(self) -> None:
         """The coroutine has ended and no other will follow."""
         self.status = ENDED
-        callbacks, self._done_callbacks = self._done_callbacks, None
-        for callback, context in callbacks or ():
-            self.runtime.loop.call_soon(callback, self, context=context)
+        self.coro = None
+        self.context = NO_CONTEXT  # it refers to this object, and would keep it until the collector comes
+        side = self.side
+        if side is not None and side.done_callbacks is not None:
+            callbacks, side.done_callbacks = side.done_callbacks, None
+            for callback, context in callbacks:
+                self.runtime.loop.call_soon(callback, self, context=context)
 
-    # For a subclass to say.
+    # asyncio's task protocol, with the two private names that anyio reads.
 
-    def begin(self) -> Coroutine[Any, Any, Any]:
-        """The coroutine to drive, on the first turn and whenever there is none.
+    @property
+    def _fut_waiter(self) -> asyncio.Future[Any] | None:
+        return None if self.side is None else self.side.future
 
-        Raises StopIteration with the result when there is nothing to drive.
-        """
-        raise RuntimeError("nothing to run")
-
-    def returned(self, value: Any) -> None:
-        """The coroutine returned."""
-
-    def raised(self, error: BaseException) -> None:
-        """The coroutine raised."""
-
-    # asyncio's task protocol.
+    @property
+    def _must_cancel(self) -> bool:
+        return self.side is not None and self.side.must_cancel
 
     def cancel(self, msg: Any = None) -> bool:
         """Raise CancelledError where the coroutine waits, as `asyncio.Task.cancel` does."""
         if self.status == ENDED:
             return False
-        self._cancel_requests += 1
+        self.interrupts().cancel_requests += 1
         self.interrupt(msg)
         return True
 
-    def interrupt(self, msg: Any = None) -> None:
-        """Throw CancelledError in at the next chance, without counting a request."""
-        waiter = self._fut_waiter
-        if waiter is not None and waiter.cancel(msg=msg):
-            return
-        self._must_cancel = True
-        self._thrown = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
-        if self.status == MAIL or self.status == CELL:
-            self.status = READY
-            self.runtime.enqueue(self)  # type: ignore[arg-type]
-
     def cancelling(self) -> int:
         """How many cancel requests have not been taken back."""
-        return self._cancel_requests
+        return 0 if self.side is None else self.side.cancel_requests
 
     def uncancel(self) -> int:
         """Take one cancel request back; how many are left."""
-        if self._cancel_requests > 0:
-            self._cancel_requests -= 1
-            if self._cancel_requests == 0 and sys.version_info >= (3, 13):
-                self._must_cancel = False
-        return self._cancel_requests
+        side = self.side
+        if side is None or side.cancel_requests == 0:
+            return 0
+        side.cancel_requests -= 1
+        if side.cancel_requests == 0 and sys.version_info >= (3, 13):
+            side.must_cancel = False
+            self.settle_alert()
+        return side.cancel_requests
 
     def done(self) -> bool:
         """Whether the coroutine has ended; a dead process may still have one that has not."""
@@ -239,22 +280,23 @@ class Stepper(Pid):
 
     def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
         """Call `fn(self)` from the loop when the coroutine has ended."""
+        side = self.interrupts()
         if self.status == ENDED:
             self.runtime.loop.call_soon(fn, self, context=context)
-        elif self._done_callbacks is None:
-            self._done_callbacks = [(fn, context)]
+        elif side.done_callbacks is None:
+            side.done_callbacks = [(fn, context)]
         else:
-            self._done_callbacks.append((fn, context))
+            side.done_callbacks.append((fn, context))
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
         """Forget every registration of `fn`; how many there were."""
-        before = self._done_callbacks or []
-        kept = [entry for entry in before if entry[0] != fn]
-        self._done_callbacks = kept or None
-        return len(before) - len(kept)
+        side = self.interrupts()
+        before = side.done_callbacks or []
+        side.done_callbacks = [entry for entry in before if entry[0] != fn]
+        return len(before) - len(side.done_callbacks)
 
     def get_stack(self, *, limit: int | None = None) -> list[FrameType]:
-        """The frames of the suspended coroutine, outermost first; without a running one the list is empty."""
+        """The frames of the suspended coroutine, outermost first; empty when there is none."""
         frames: list[FrameType] = []
         inner: Any = self.coro
         while inner is not None:
@@ -273,10 +315,3 @@ class Stepper(Pid):
         for frame in frames:
             code = frame.f_code
             print(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_qualname}', file=out)
-
-
-def as_coroutine(result: Any) -> Coroutine[Any, Any, Any] | None:
-    """`result` as something to drive, or None when it is a plain value."""
-    if type(result) is CoroutineType:
-        return result
-    return finish(result) if inspect.isawaitable(result) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from lemon_otp.caller import SYSTEM, Caller, ask
+from lemon_otp.caller import SYSTEM, Caller, send_request
 from lemon_otp.errors import CallFailed
 from lemon_otp.pid import Address
 from lemon_otp.process import current_process, resolve
@@ -85,7 +85,8 @@ async def _ask(address: Address, request: Any, timeout_s: float | None) -> Any:
     if target is me:
         raise CallFailed("calling_self", address)
     caller = Caller(me)
-    answer = await ask(me, target, (SYSTEM, caller, request), caller, timeout_s)
+    send_request(me.runtime, target, (SYSTEM, caller, request))
+    answer = await caller.wait(me, target, timeout_s)
     if isinstance(answer, Failed):
         raise answer.error
     return answer

@@ -6,7 +6,7 @@ Whoever does not await a task, a server for one, finds the reply and then the Do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from inspect import isawaitable
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
@@ -385,10 +385,11 @@ class TaskProcess(Process):
 
     task: Task[Any]
 
-    def begin(self) -> Coroutine[Any, Any, Any]:
-        if self.task.target is None:
-            return self._begin_later()
-        return super().begin()
+    def first_step(self) -> Any:
+        if self.task.target is not None:
+            return super().first_step()
+        coro = self.coro = self._begin_later()
+        return coro.send(None)
 
     async def _begin_later(self) -> Any:
         """The owner has not yet been told that its task exists; it may die, or turn away, before it is."""

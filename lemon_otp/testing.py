@@ -67,9 +67,9 @@ async def settle() -> None:
     runtime = current_runtime()
     quiet = 0
     while quiet < QUIET_PASSES:
-        before = runtime.turns
+        before = runtime.drains
         await asyncio.sleep(0)
-        quiet = 0 if runtime.queue or runtime.turns != before else quiet + 1
+        quiet = 0 if runtime.queue or runtime.drains != before else quiet + 1
 
 
 async def start_supervised(spec: ChildSpec) -> Pid:
