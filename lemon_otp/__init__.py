@@ -41,6 +41,7 @@ from lemon_otp.errors import (
     ReceiveTimeout,
     StartFailed,
     StreamFailed,
+    TooManyJobs,
     UnhandledMessage,
 )
 from lemon_otp.event_queue import DropStrategy, StreamStats
@@ -64,6 +65,7 @@ from lemon_otp.gen_server import (
     stop,
 )
 from lemon_otp.introspect import ProcessInfo, TreeNode, info, render, tree
+from lemon_otp.job_scheduler import JobCounts, JobScheduler
 from lemon_otp.partition_supervisor import PartitionSupervisor
 from lemon_otp.process import (
     Address,
@@ -153,6 +155,8 @@ __all__ = [
     "GenServer",
     "Ignore",
     "Init",
+    "JobCounts",
+    "JobScheduler",
     "MaxChildren",
     "MonitorRef",
     "Name",
@@ -201,6 +205,7 @@ __all__ = [
     "TerminalKind",
     "Terminals",
     "TimerRef",
+    "TooManyJobs",
     "TreeNode",
     "UnhandledMessage",
     "Unregistered",

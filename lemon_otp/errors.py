@@ -22,6 +22,7 @@ OtpError
 ├── NotFound             a supervisor has no such child
 ├── ChildRunning         that child runs already, or is being restarted
 ├── NotStarted           an application does not run
+├── TooManyJobs          a job scheduler lets no more jobs wait
 └── StreamFailed         an event stream ended without a result
 
 ProcessExit stands beside the tree, on BaseException: `except Exception` must not stop a process that
@@ -240,6 +241,18 @@ class NotStarted(OtpError):
         super().__init__(f"application {application!r} does not run")
         self.application = application
         self.reason = ("not_started", application)
+
+
+class TooManyJobs(OtpError):
+    """As many background jobs wait as may wait. The one that was refused will not run.
+
+    Attributes:
+        pending_limit: How many may wait.
+    """
+
+    def __init__(self, pending_limit: int) -> None:
+        super().__init__(f"{pending_limit} jobs wait already")
+        self.pending_limit = pending_limit
 
 
 class StreamFailed(OtpError):
