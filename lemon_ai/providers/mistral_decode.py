@@ -93,7 +93,9 @@ class MistralDecoder:
         arguments = function.get("arguments")
         raw = arguments if isinstance(arguments, str) else compact_json(arguments) if arguments else ""
         call_id = call.get("id") or ""
-        key = self._key(call_id if call_id != "null" else "", call.get("index"))
+        if call_id == "null":
+            call_id = ""
+        key = self._key(call_id, call.get("index"))
         return [*self.fold.tool_start(key, call_id, function.get("name")), *self.fold.tool_args(key, raw)]
 
     def _key(self, call_id: str, index: int | None) -> Hashable:

@@ -189,13 +189,18 @@ def _image_item(images: Iterable[ImageContent]) -> Json:
 
 
 def _assistant_items(message: AssistantMessage, model: Model, position: int) -> list[Json]:
-    """Items of one answer; reasoning with nothing after it is left out, the service refuses it alone."""
-    ours = same_model(message, model)
+    """Items of one answer; reasoning with nothing after it is left out, the service refuses it alone.
+
+    A call names its item only if the reasoning before it goes back as well: the service checks that they are a pair.
+    """
+    reasoning = [item for block in message.content if isinstance(block, ThinkingContent) for item in _reasoning(block)]
+    thoughts = sum(isinstance(block, ThinkingContent) for block in message.content)
+    ours = same_model(message, model) and len(reasoning) == thoughts
     items: list[Json] = []
     for block in message.content:
         match block:
             case ThinkingContent():
-                items.extend(_reasoning_item(block))
+                items.extend(_reasoning(block))
             case TextContent() if block.text.strip():
                 items.append(_text_item(block, position + len(items)))
             case ToolCall():
@@ -205,13 +210,14 @@ def _assistant_items(message: AssistantMessage, model: Model, position: int) -> 
     return items
 
 
-def _reasoning_item(block: ThinkingContent) -> Iterator[Json]:
-    """The item as the service wrote it: the signature is that item, as JSON."""
+def _reasoning(block: ThinkingContent) -> Iterator[Json]:
+    """The item as the service wrote it: the signature is that item, as JSON. An empty one cannot be looked up again."""
     try:
         item = json.loads(block.thinking_signature or "")
     except ValueError:
         return
-    if isinstance(item, dict) and item.get("type") == "reasoning":
+    whole = isinstance(item, dict) and item.get("type") == "reasoning"
+    if whole and (item.get("encrypted_content") or item.get("content")):
         yield clean_json(item)
 
 

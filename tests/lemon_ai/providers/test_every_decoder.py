@@ -126,12 +126,11 @@ RECORDINGS = recordings()
 @given(
     cassette=st.sampled_from(RECORDINGS),
     place=st.floats(0, 1, exclude_max=True),
-    damage=st.binary(min_size=1, max_size=12) | st.sampled_from([b"null", b"[", b"}", b'"', b"\n\n", b"\r", b"\xff\xfe"]),
+    damage=st.binary(min_size=1, max_size=12)
+    | st.sampled_from([b"null", b"[", b"}", b'"', b"\n\n", b"\r", b"\xff\xfe"]),
     instead=st.integers(0, 40),
 )
-def test_damaged_bytes_are_an_outcome_not_an_exception(
-    cassette: Cassette, place: float, damage: bytes, instead: int
-):
+def test_damaged_bytes_are_an_outcome_not_an_exception(cassette: Cassette, place: float, damage: bytes, instead: int):
     """Some bytes are replaced by others: the decoder ends the answer one way or the other, in order."""
     at = int(place * len(cassette.body))
     body = cassette.body[:at] + damage + cassette.body[at + instead :]
@@ -141,10 +140,36 @@ def test_damaged_bytes_are_an_outcome_not_an_exception(
 
 SHAPES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ["type", "choices", "delta", "content", "message", "error", "usage", "index", "parts", "candidates", "item",
-         "output", "functionCall", "tool_calls", "function", "content_block", "response", "partialArgs", "done"]
-    ), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "choices",
+                    "delta",
+                    "content",
+                    "message",
+                    "error",
+                    "usage",
+                    "index",
+                    "parts",
+                    "candidates",
+                    "item",
+                    "output",
+                    "functionCall",
+                    "tool_calls",
+                    "function",
+                    "content_block",
+                    "response",
+                    "partialArgs",
+                    "done",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
     max_leaves=12,
 )
 
