@@ -21,9 +21,8 @@ from lemon_otp.family import Family
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
-from lemon_otp.scheduler import Scheduler
+from lemon_otp.scheduler import MAIL, READY, Scheduler
 from lemon_otp.server_process import ServerProcess
-from lemon_otp.stepper import MAIL, READY
 
 Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
 """By its spec; a process that no supervisor started; a stand-in for nodes left out."""

@@ -124,6 +124,7 @@ class Process(Stepper):
         runtime.fuel -= 1
         if runtime.fuel <= 0 or self.alert:
             await give_way()  # and never come back, if an exit signal came while this process ran
+        self.note_busy()
         timer: Timer | None = None
         seen = 0
         try:
@@ -405,6 +406,20 @@ class Process(Stepper):
     def facts(self) -> dict[str, Any]:
         """What the process said of itself with `annotate`."""
         return {} if self.side is None or self.side.facts is None else self.side.facts
+
+    @property
+    def busy_since_s(self) -> float:
+        """Since when the process has been at work on the message that it took last, where it had to wait."""
+        side = self.side
+        if side is None or side.busy_message != self.handled:
+            return self.runtime.clock.monotonic_s()
+        return side.busy_since_s
+
+    def note_busy(self) -> None:
+        side = self.interrupts()
+        if side.busy_message != self.handled:
+            side.busy_message = self.handled
+            side.busy_since_s = self.runtime.clock.monotonic_s()
 
     def initial_call(self) -> str:
         """The function that the process runs."""

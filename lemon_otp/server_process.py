@@ -186,6 +186,7 @@ class ServerProcess(Process):
             self.last_message = message
             kind = type(message)
             caller: Caller | None = None
+            result: Any
             try:
                 if kind is tuple and message:
                     tag = message[0]

@@ -59,6 +59,8 @@ class Interrupts:
     """What a stepper keeps only once it has awaited a future, or somebody has interrupted it."""
 
     __slots__ = (
+        "busy_message",
+        "busy_since_s",
         "cancel_again_s",
         "cancel_requests",
         "done_callbacks",
@@ -80,6 +82,8 @@ class Interrupts:
         self.doom: Any = ALIVE
         self.facts: dict[str, Any] | None = None
         self.repeated: dict[int, int] | None = None
+        self.busy_message = -1
+        self.busy_since_s = 0.0
 
 
 class Stepper(Pid):
@@ -126,8 +130,11 @@ class Stepper(Pid):
 
     def suspended(self, waits_for: Any) -> None:
         """Note what the coroutine waits for, where that is more than a message."""
-        if waits_for is MAIL or waits_for is CELL:
-            self.status = waits_for
+        if waits_for is MAIL:
+            self.status = MAIL
+        elif waits_for is CELL:
+            self.status = CELL
+            self.note_busy()
         elif waits_for is None:
             self.runtime.enqueue(self.as_process())
         else:
@@ -166,6 +173,9 @@ class Stepper(Pid):
             side = self.side = Interrupts()
         return side
 
+    def note_busy(self) -> None:
+        """Note when the coroutine first waited for something else than its next message."""
+
     def _wait_for_future(self, future: Any) -> None:
         if getattr(future, "_asyncio_future_blocking", None) is None:
             self._fail(RuntimeError(f"{self!r} awaited something that is no future: {future!r}"))
@@ -176,6 +186,7 @@ class Stepper(Pid):
         else:
             future._asyncio_future_blocking = False
             self.status = FUTURE
+            self.note_busy()
             self.interrupts().future = future
             future.add_done_callback(self._future_done, context=self.runtime.context)
 

@@ -24,8 +24,8 @@ from lemon_otp.gen_server import Request, call
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Pid
 from lemon_otp.process import Place, current_process, link, resolve, spawn_link
+from lemon_otp.scheduler import MAIL
 from lemon_otp.server_process import ServerProcess
-from lemon_otp.stepper import MAIL
 from lemon_otp.supervisor import raised
 from lemon_otp.task import Task, TaskProcess, name_of, placed
 from lemon_otp.task_stream import OnTimeout, TaskStream, stream_tasks
