@@ -11,6 +11,7 @@ no time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
 from lemon_ai.environment import canonical
@@ -36,6 +37,8 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _ROLES: Final = {"user": "user", "assistant": "assistant", "toolResult": "tool_result", "tool_result": "tool_result"}
+_ANSWER_BLOCKS: Final = (TextContent, ThinkingContent, ToolCall)
+_USER_BLOCKS: Final = (TextContent, ImageContent)
 _USAGE: Final = (
     ("input", "input"),
     ("output", "output"),
@@ -44,6 +47,8 @@ _USAGE: Final = (
     ("total_tokens", "totalTokens"),
 )
 _COST: Final = (*_USAGE[:4], ("total", "total"))
+_COUNTS: Final = itemgetter(*(theirs for _, theirs in _USAGE))
+_PRICES: Final = itemgetter(*(theirs for _, theirs in _COST))
 
 
 def message_to_wire(message: Message) -> Json:
@@ -94,6 +99,8 @@ def block_to_wire(block: UserContent | AssistantContent) -> Json:
 
 def block_from_wire(wire: Any) -> UserContent | AssistantContent | None:
     """The content block in a JSON object; None for one of an unknown type."""
+    if type(wire) is dict and len(wire) == 2 and wire.get("type") == "text" and type(wire.get("text")) is str:
+        return TextContent(wire["text"])  # nearly every block is this one
     if isinstance(wire, str):
         return TextContent(wire)
     if not isinstance(wire, Mapping):
@@ -123,6 +130,22 @@ def usage_from_wire(wire: Any) -> Usage:
     """The tokens in a JSON object; a total that older files leave out is added up."""
     if not isinstance(wire, Mapping):
         return NO_USAGE
+    return _usual_usage(wire) or _any_usage(wire)
+
+
+def _usual_usage(wire: Mapping[str, Any]) -> Usage | None:
+    """What this program and pi write, read fast: a long session holds tens of thousands of these."""
+    try:
+        counts: tuple[int, int, int, int, int] = _COUNTS(wire)
+        prices: tuple[float, float, float, float, float] = _PRICES(wire["cost"])
+    except (KeyError, TypeError):
+        return None
+    if {*map(type, counts)} != {int} or not {*map(type, prices)} <= {int, float} or min(counts) < 0 or min(prices) < 0:
+        return None
+    return Usage(*counts, cost=Cost(*[float(price) for price in prices]))
+
+
+def _any_usage(wire: Mapping[str, Any]) -> Usage:
     counts: dict[str, Any] = {ours: _count(_first(wire, theirs, ours)) for ours, theirs in _USAGE}
     if _first(wire, "totalTokens", "total_tokens") is None:
         counts["total_tokens"] = sum(counts.values())
@@ -151,9 +174,9 @@ def _assistant_to_wire(message: AssistantMessage) -> Json:
 def _assistant_from_wire(wire: Mapping[str, Any]) -> AssistantMessage:
     content = wire.get("content")
     blocks = [content] if isinstance(content, str) else content or []
-    reason = str(_first(wire, "stopReason", "stop_reason") or "stop")
+    reason = str(wire.get("stopReason") or wire.get("stop_reason") or "stop")
     return AssistantMessage(
-        content=tuple(block for block in map(block_from_wire, blocks) if _said_by_model(block)),
+        content=tuple([block for block in map(block_from_wire, blocks) if isinstance(block, _ANSWER_BLOCKS)]),
         api=canonical(str(wire.get("api") or "")),
         provider=canonical(str(wire.get("provider") or "")),
         model=str(wire.get("model") or ""),
@@ -201,12 +224,7 @@ def _result_from_wire(wire: Mapping[str, Any]) -> ToolResultMessage:
 def _user_content(content: Any) -> str | tuple[UserContent, ...]:
     if isinstance(content, str):
         return content
-    blocks = map(block_from_wire, content or ())
-    return tuple(block for block in blocks if isinstance(block, TextContent | ImageContent))
-
-
-def _said_by_model(block: UserContent | AssistantContent | None) -> bool:
-    return isinstance(block, TextContent | ThinkingContent | ToolCall)
+    return tuple([block for block in map(block_from_wire, content or ()) if isinstance(block, _USER_BLOCKS)])
 
 
 def _image(wire: Mapping[str, Any]) -> ImageContent:
@@ -232,7 +250,11 @@ def _present(wire: Json) -> Json:
 
 
 def _first(wire: Mapping[str, Any], *names: str) -> Any:
-    return next((wire[name] for name in names if wire.get(name) is not None), None)
+    for name in names:  # a loop: this is asked a dozen times for every stored message
+        value = wire.get(name)
+        if value is not None:
+            return value
+    return None
 
 
 def _text(value: Any) -> str | None:
@@ -244,8 +266,8 @@ def _number(value: Any, kind: Callable[[Any], T], nothing: T) -> T:
 
 
 def _count(value: Any) -> int:
-    return max(0, _number(value, int, 0))
+    return value if type(value) is int and value >= 0 else max(0, _number(value, int, 0))
 
 
 def _price(value: Any) -> float:
-    return max(0.0, _number(value, float, 0.0))
+    return value if type(value) is float and value >= 0 else max(0.0, _number(value, float, 0.0))
