@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from lemon_ai import (
     AssistantMessage,
+    BadMessage,
     ImageContent,
     Message,
     TextContent,
@@ -129,21 +130,24 @@ def message_from_json(data: Mapping[str, Any]) -> SessionMessage:
         ValueError: The object cannot be a message of its role.
     """
     role = data.get("role")
-    reader = _READERS.get(role) if isinstance(role, str) else None
-    if reader is not None:
-        return reader(data)
-    if role in ("user", "assistant", "toolResult"):
-        return message_from_wire(data)
     if not isinstance(role, str):
         raise ValueError("a message without a role")
-    return UnknownMessage(role, data, _milliseconds(data))
+    reader = _READERS.get(role)
+    if reader is None:
+        return UnknownMessage(role, data, _milliseconds(data))
+    try:
+        return reader(data)
+    except BadMessage as error:
+        raise ValueError(str(error)) from error
 
 
 def content_from_json(content: Any) -> Content:
-    """Text and image blocks of a JSON value: a string stays one, null is no blocks."""
-    message = message_from_wire({"role": "user", "content": content, "timestamp": 0})
-    assert isinstance(message, UserMessage)
-    return message.content
+    """Text and image blocks of a JSON value: a string stays one; what holds no blocks gives none."""
+    try:
+        message = message_from_wire({"role": "user", "content": content, "timestamp": 0})
+    except BadMessage:
+        return ()
+    return message.content if isinstance(message, UserMessage) else ()
 
 
 def content_to_json(content: Content) -> Any:
@@ -258,12 +262,13 @@ _KNOWN_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], SessionMessage]
     "custom": _read_custom,
     "branchSummary": _read_branch,
     "compactionSummary": _read_compaction,
+    "user": message_from_wire,
+    "assistant": message_from_wire,
     "toolResult": message_from_wire,
 }
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], SessionMessage]]] = {
     **_KNOWN_READERS,
-    **{old: _KNOWN_READERS[new] for old, new in ROLE_SPELLINGS.items() if new != "toolResult"},
-    "tool_result": lambda data: message_from_wire({**data, "role": "toolResult"}),
+    **{old: _KNOWN_READERS[new] for old, new in ROLE_SPELLINGS.items()},
 }
 
 

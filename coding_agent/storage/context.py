@@ -24,7 +24,7 @@ from coding_agent.messages import (
 from coding_agent.storage.entries import Custom, entry_from_json
 from coding_agent.storage.stamps import parse_iso
 from coding_agent.storage.tree import SessionTree
-from lemon_ai import AssistantMessage
+from lemon_ai import AssistantMessage, canonical
 
 INLINE: Final = -1
 """Position of a message that is held by the compaction itself and not by an entry of its own."""
@@ -49,7 +49,7 @@ class SessionContext:
     """What a model is given at one leaf.
 
     Attributes:
-        model: `provider/id` of the last model chosen or the last that answered; None when there was none yet.
+        model: `provider/id`, spelled as lemon_ai does, of the last model chosen or the last that answered; None when there was none yet.
         thinking_level: "off" when none was chosen.
         active_tools: Names of the tools offered; None when none were chosen and the host's own apply.
         messages: The conversation, oldest first.
@@ -79,6 +79,7 @@ def context_json(source: Source, leaf: int | None = None) -> dict[str, Any]:
     """The context at a leaf as a JSON object, its messages as they are stored, members we do not know included."""
     context = build_context(source, leaf)
     provider, _, model_id = (context.model or "").partition("/")
+    provider = provider.replace("_", "-")
     return {
         "model": {"provider": provider, "modelId": model_id} if context.model else None,
         "thinking_level": context.thinking_level,
@@ -255,5 +256,5 @@ def _model(source: Source, path: list[int]) -> str | None:
 
 def _ref(provider: Any, model_id: Any) -> str | None:
     if isinstance(provider, str) and isinstance(model_id, str) and provider and model_id:
-        return f"{provider}/{model_id}"
+        return f"{canonical(provider)}/{model_id}"
     return None

@@ -16,12 +16,15 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 RAW_DECODE: Final[Callable[..., tuple[Any, int]]] = JSONDecoder().raw_decode
+SCAN_ONCE: Final[Callable[..., tuple[Any, int]]] = JSONDecoder().scan_once
+"""The decoder below `RAW_DECODE`; where there is no value it raises `StopIteration`."""
+
 _LENIENT_DECODE: Final[Callable[..., tuple[Any, int]]] = JSONDecoder(strict=False).raw_decode
 _WHITESPACE: Final = " \t\r\n\ufeff\0"
 _SALVAGE: Final = re.compile(
     r'"id"\s*:\s*"(?P<id>[^"\\]{1,128})"\s*,\s*"parentId"\s*:\s*(?:"(?P<parent>[^"\\]{1,128})"|null)'
 )
-_RECORD_START: Final = '{"type":"'
+_RECORD_START: Final = re.compile(r'\{\s*"type"\s*:\s*"')
 _RESYNC_TRIES: Final = 200
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -126,9 +129,10 @@ def _decode_object(text: str, at: int) -> tuple[dict[str, Any], int, str | None]
 def _next_record(text: str, at: int) -> int | None:
     """Where a whole record begins behind half of another one, which lost its line end; None when there is none."""
     for _ in range(_RESYNC_TRIES):
-        at = text.find(_RECORD_START, at)
-        if at < 0:
+        found = _RECORD_START.search(text, at)
+        if found is None:
             return None
+        at = found.start()
         decoded = _decode_object(text, at)
         if not isinstance(decoded, str) and "timestamp" in decoded[0] and _skip(text, decoded[1]) == len(text):
             return at

@@ -11,19 +11,17 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from attrs import define, field
 
 from coding_agent.errors import NotASession, UnsupportedVersion
 from coding_agent.messages import SessionMessage, message_from_json
-from coding_agent.storage.lines import RAW_DECODE, BadLine, Line, read_line
+from coding_agent.storage.lines import SCAN_ONCE, BadLine, Line, read_line
 from coding_agent.storage.migrate import first_kept_id, upgrade, version_of
 from coding_agent.storage.report import Report, TornTail
 from coding_agent.storage.stamps import derived_entry_id
 from coding_agent.storage.tree import SessionTree
-
-_SHARED_MEMBERS: Final = ("api", "provider", "model", "stopReason")
 
 
 @define
@@ -55,21 +53,22 @@ class Loader:
 
     def feed(self, lines: Iterable[bytes], offset: int = 0) -> None:
         """Read lines that stand in the file from `offset` on."""
-        self._offset = offset
+        scan, take, report = SCAN_ONCE, self._take, self.report
         with _no_collection():
             for raw in lines:
-                self.report.lines += 1
+                report.lines += 1
                 try:
                     text = raw.decode("utf-8")
-                    data, end = RAW_DECODE(text)
-                except (ValueError, RecursionError):
-                    self._feed_odd(raw)
+                    data, end = scan(text, 0)
+                except (ValueError, StopIteration, RecursionError):
+                    self._feed_odd(raw, offset)
                 else:
                     if end == len(text) - 1 and text[end] == "\n" and type(data) is dict:
-                        self._take(data, self._offset, len(raw) - 1)
+                        take(data, offset, len(raw) - 1)
                     else:
-                        self._feed_odd(raw)
-                self._offset += len(raw)
+                        self._feed_odd(raw, offset)
+                offset += len(raw)
+        self._offset = offset
         self.tree.finish()
         self.report.size = self._offset
         self.report.entries = len(self.tree)
@@ -86,7 +85,8 @@ class Loader:
                 raise NotASession(self.path, "empty_file", "an empty file is not a session")
             raise NotASession(self.path, "invalid_header", "no line of it is the header of a session")
 
-    def _feed_odd(self, raw: bytes) -> None:
+    def _feed_odd(self, raw: bytes, offset: int) -> None:
+        self._offset = offset
         line = read_line(raw)
         for record in line.records:
             self._take(record.data, self._offset + record.start, record.end - record.start)
@@ -187,12 +187,9 @@ class Loader:
         try:
             if not isinstance(message, dict):
                 raise ValueError("a message entry without a message")
-            if message.get("role") == "assistant":
-                shared = self._shared
-                for member in _SHARED_MEMBERS:
-                    value = message.get(member)
-                    if type(value) is str:
-                        message[member] = shared.setdefault(value, value)
+            model = message.get("model")
+            if type(model) is str:  # the same few names a hundred thousand times
+                message["model"] = self._shared.setdefault(model, model)
             self.messages[position] = message_from_json(message)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             self.report.undecodable[self.tree.ids[position]] = f"no message can be made of it: {error}"
@@ -204,7 +201,9 @@ class Loader:
             return
         kept = data.get("firstKeptEntryId")
         first = self.tree.clash(kept) if isinstance(kept, str) else None
-        for old in [old for old in self.messages if first is None or old < first]:
+        if first is None:
+            first = position
+        for old in [old for old in self.messages if old < first]:
             del self.messages[old]
 
 

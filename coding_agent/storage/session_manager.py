@@ -278,7 +278,7 @@ class SessionManager:
 
     def append_model_change(self, provider: str, model_id: str) -> str:
         """From here on another model answers."""
-        return self._add({"type": "model_change", "provider": provider, "modelId": model_id})
+        return self._add({"type": "model_change", "provider": provider.replace("_", "-"), "modelId": model_id})
 
     def append_thinking_level_change(self, thinking_level: str) -> str:
         """From here on the model thinks more, or less."""

@@ -50,6 +50,8 @@ def members(text: str) -> list[Member]:
         if text[at : at + 1] != ",":
             break
         at = _skip(text, at + 1)
+        if text[at : at + 1] != '"':
+            raise ValueError("not a JSON object")
     if text[at : at + 1] != "}":
         raise ValueError("not a JSON object")
     return found

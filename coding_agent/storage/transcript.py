@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 
 INTERRUPTED_TEXT: Final = (
     "The tool call was interrupted before a result was recorded. It may or may not have taken effect."
 )
+_UNFINISHED: Final = frozenset({"error", "aborted", "redirected"})
 INTERRUPTED_DETAILS: Final[Mapping[str, Any]] = {"restored_session_repair": True, "reason": "interrupted_tool_call"}
 
 
@@ -36,7 +37,13 @@ class Repaired:
 
 
 def repair(messages: Sequence[Any]) -> Repaired:
-    """Give every tool call exactly one result, directly behind the answer that made it."""
+    """Give every tool call exactly one result, directly behind the answer that made it.
+
+    An answer that failed or was aborted made no calls that must be answered. Calls without a usable id are left out.
+    """
+    if is_well_formed(messages):
+        return Repaired(tuple(messages), (), ())
+    messages = [_with_usable_calls(message) for message in messages]
     results = _results_by_owner(messages)
     repaired: list[Any] = []
     added: list[ToolResultMessage] = []
@@ -48,10 +55,33 @@ def repair(messages: Sequence[Any]) -> Repaired:
         open_at_end = ()
         if isinstance(message, AssistantMessage):
             answered, missing = _answers(message, index, results)
-            repaired += answered
+            repaired += answered + list(missing)
             added += missing
             open_at_end = missing
     return Repaired(tuple(repaired), tuple(added), open_at_end)
+
+
+def is_well_formed(messages: Iterable[Any]) -> bool:
+    """Whether every call has exactly one result right behind its answer, and nothing else is a result."""
+    awaited: set[str] = set()
+    required = True
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            if message.tool_call_id not in awaited:
+                return False
+            awaited.remove(message.tool_call_id)
+            continue
+        if awaited and required:
+            return False
+        awaited.clear()
+        if isinstance(message, AssistantMessage):
+            for block in message.content:
+                if isinstance(block, ToolCall):
+                    if block.id in awaited or not block.id.strip():
+                        return False
+                    awaited.add(block.id)
+            required = message.stop_reason not in _UNFINISHED
+    return not (awaited and required)
 
 
 def interrupted(call: ToolCall, timestamp: int) -> ToolResultMessage:
@@ -86,12 +116,25 @@ def _answers(
     index: int,
     results: Mapping[tuple[int, str], tuple[int, ToolResultMessage]],
 ) -> tuple[list[ToolResultMessage], tuple[ToolResultMessage, ...]]:
-    """The results of one answer in the order they were stored, then those made up for calls without one."""
+    """The results of one answer in the order they were stored, and those made up for calls without one."""
     calls = {block.id: block for block in message.content if isinstance(block, ToolCall)}
-    stored = sorted(
-        (results[index, call_id] for call_id in calls if (index, call_id) in results), key=lambda pair: pair[0]
-    )
-    missing = tuple(
-        interrupted(call, message.timestamp) for call_id, call in calls.items() if (index, call_id) not in results
-    )
-    return [*(result for _, result in stored), *missing], missing
+    found = (results[index, call_id] for call_id in calls if (index, call_id) in results)
+    stored = [result for _, result in sorted(found, key=lambda pair: pair[0])]
+    if message.stop_reason in _UNFINISHED:
+        return stored, ()
+    missing = [call for call_id, call in calls.items() if (index, call_id) not in results]
+    return stored, tuple(interrupted(call, message.timestamp) for call in missing)
+
+
+def _with_usable_calls(message: Any) -> Any:
+    if not isinstance(message, AssistantMessage):
+        return message
+    seen: set[str] = set()
+    content = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            if not block.id.strip() or block.id in seen:
+                continue
+            seen.add(block.id)
+        content.append(block)
+    return message if len(content) == len(message.content) else evolve(message, content=content)

@@ -98,42 +98,36 @@ class SessionTree:
 
         `data` has an id; a duplicate of an id that is there already must have been looked at before (`clash`).
         """
-        position = len(self.ids)
-        kind = data.get("type")
-        if kind == "message":
-            message = data.get("message")
-            role = message.get("role") if isinstance(message, dict) else None
-            kind = intern(f"message/{role}")
-        else:
-            kind = intern(TYPE_SPELLINGS.get(kind, kind) if isinstance(kind, str) else "?")
+        ids = self.ids
+        position = len(ids)
+        kind = _kind(data)
         entry_id: str = data["id"]
         parent_id = data.get("parentId")
-        if parent_id is None:
+        if parent_id.__class__ is not str:
             parent = ROOT
         else:
-            parent = self._index.get(parent_id, _MISSING) if isinstance(parent_id, str) else ROOT
-            if parent in self._disk_ids:
-                self.bent.add(position)
-            elif parent == _MISSING:
+            parent = self._index.get(parent_id, _MISSING)
+            if parent == _MISSING:
                 self._unresolved[position] = parent_id
                 if self._damaged_after is not None:
                     self._damage_before[position] = self._damaged_after
-        self.ids.append(entry_id)
+            elif self._disk_ids and parent in self._disk_ids:
+                self.bent.add(position)
+        ids.append(entry_id)
         self.parents.append(parent)
         self.kinds.append(kind)
         self.offsets.append(offset)
         self.lengths.append(length)
         self._index[entry_id] = position
-        if kind[:8] != "message/":
-            self._note(kind, position, data)
-        else:
-            self.leaf = position
+        self.leaf = position
+        if kind[:8] == "message/":
             self._leaf_before_marker = None
+        else:
+            self._note(kind, position, data)
         return position
 
     def _note(self, kind: str, position: int, data: Mapping[str, Any]) -> None:
         marker, self._leaf_before_marker = self._leaf_before_marker, None
-        self.leaf = position
         if kind == "leaf":
             self._follow_leaf(data.get("targetId"))
         elif kind in STATE_TYPES:
@@ -268,9 +262,10 @@ class SessionTree:
         seen: set[int] = set()
         for step, position in enumerate(walked):
             if position in seen:
-                closing = self.ids[walked[step - 1]]
-                if closing not in self.problems.cycles:
-                    self.problems.cycles.append(closing)
+                circle = set(walked[walked.index(position) : step])
+                cut_here = {self.ids[at] for at in circle} & set(self.problems.cycles)
+                if not cut_here:
+                    self.problems.cycles.append(self.ids[walked[step - 1]])
                 return walked[:step]
             seen.add(position)
         return walked
@@ -283,8 +278,8 @@ class SessionTree:
         return found
 
     def find_cycles(self) -> list[str]:
-        """Every entry that is only reachable through a circle of parents; they are noted as problems."""
-        reachable = bytearray(len(self.ids))
+        """Every entry at which a circle of parents is cut, one for each circle; they are noted as problems."""
+        reachable, seen = bytearray(len(self.ids)), bytearray(len(self.ids))
         children = self.children()
         open_ = list(children.get(ROOT, ()))
         while open_:
@@ -292,8 +287,9 @@ class SessionTree:
             reachable[position] = 1
             open_ += children.get(position, ())
         for position, reached in enumerate(reachable):
-            if not reached:
-                self.path(position)
+            if not reached and not seen[position]:
+                for at in self.path(position):
+                    seen[at] = 1
         return list(self.problems.cycles)
 
     def is_ancestor(self, ancestor: int, descendant: int) -> bool:
@@ -311,4 +307,14 @@ class SessionTree:
         return {target: label for target, label in self.labels.items() if target in wanted}
 
 
+def _kind(data: Mapping[str, Any]) -> str:
+    kind = data.get("type")
+    if kind != "message":
+        return intern(TYPE_SPELLINGS.get(kind, kind)) if isinstance(kind, str) else "?"
+    message = data.get("message")
+    role = message.get("role") if isinstance(message, dict) else None
+    return _ROLE_KINDS.get(role) or intern(f"message/{role}") if isinstance(role, str) else "message/None"
+
+
+_ROLE_KINDS: Final = {role: f"message/{role}" for role in ("user", "assistant", "toolResult")}
 _MARKER_MEMBERS: Final = frozenset({"type", "id", "parentId", "timestamp", "name"})
