@@ -9,6 +9,7 @@ All of it works without a provider, a key or a network:
 """
 
 import json
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -144,7 +145,7 @@ class ScriptedModel:
             reason = next((step.reason for step in steps if isinstance(step, Stops)), "stop")
             for event in fold.done(reason):  # type: ignore[arg-type]
                 yield event
-        except GeneratorExit:
+        except (GeneratorExit, CancelledError):
             self.given_up += 1
             raise
 

@@ -24,7 +24,6 @@ from lemon_agent.events import (
     BudgetDetails,
     LoopBudgetExhausted,
     Outcome,
-    ToolSchemaSnapshotted,
     TurnEnd,
     TurnStart,
 )
@@ -187,7 +186,7 @@ def _end_turn(run: Run, progress: _Progress) -> None:
 
 async def _turns(run: Run, prompts: tuple[AgentMessage, ...], progress: _Progress) -> _End:
     run.emit(AgentStart())
-    run.emit(ToolSchemaSnapshotted(run.tools.snapshot))
+    run.offer(run.tools)
     _begin_turn(run, progress)
     run.to("initializing")
     for prompt in prompts:
@@ -269,8 +268,7 @@ async def _tools(run: Run, progress: _Progress, message: AssistantMessage) -> bo
 def _activate(run: Run, names: Iterable[str]) -> None:
     tools = run.tools.with_added(names, run.config.tool_pool)
     if tools is not run.tools:
-        run.tools = tools
-        run.emit(ToolSchemaSnapshotted(tools.snapshot))
+        run.offer(tools)
 
 
 async def _after_turn(run: Run, progress: _Progress) -> _End | None:
@@ -295,7 +293,10 @@ def _budget(run: Run, progress: _Progress) -> _End | None:
         return None
     run.emit(LoopBudgetExhausted(BudgetDetails(BUDGET_REASON, limit, run.tool_turns)))
     run.to("finalizing")
-    run.say(run.own_words("error", BUDGET_REASON, BUDGET_WORDS.format(limit=limit)))
+    _begin_turn(run, progress)
+    progress.message = run.own_words("error", BUDGET_REASON, BUDGET_WORDS.format(limit=limit))
+    run.say(progress.message)
+    _end_turn(run, progress)
     return _End("budget", BUDGET_REASON)
 
 
@@ -313,8 +314,7 @@ def _prepare(run: Run, turn: TurnContext, answer: Any) -> None:
         if following.context.messages is not turn.context.messages:
             run.conversation = Conversation(following.context.messages)
         if following.context.tools != run.tools.tools:
-            run.tools = ToolSet.of(following.context.tools)
-            run.emit(ToolSchemaSnapshotted(run.tools.snapshot))
+            run.offer(ToolSet.of(following.context.tools))
 
 
 async def _drained(run: Run, get_messages: GetMessages | None) -> list[AgentMessage]:

@@ -1,20 +1,39 @@
 """Edge. One run at work: what it holds, how it speaks, and what is let go when it is over."""
 
 from collections import deque
+from collections.abc import Iterable
 from contextvars import copy_context
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import LoopFailed
 from lemon_agent.event_stream import AgentEventStream
-from lemon_agent.events import AgentEvent, AgentMessage, LoopStateTransition, MessageEnd, MessageStart
+from lemon_agent.events import (
+    AgentEvent,
+    AgentMessage,
+    LoopStateTransition,
+    MessageEnd,
+    MessageStart,
+    ToolSchemaSnapshotted,
+)
 from lemon_agent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from lemon_agent.loop.conversation import Conversation
 from lemon_agent.loop.interruption import Interrupted, seconds, settled
 from lemon_agent.loop.state_machine import LoopState, route, step
 from lemon_agent.loop.tool_set import ToolSet
 from lemon_ai import AssistantMessage, Model, TextContent
-from lemon_otp import Pid, annotate, at_exit, exit_signal, monotonic_s, self_pid, sleep_s, telemetry, wall_ms
+from lemon_otp import (
+    Pid,
+    annotate,
+    at_exit,
+    current_runtime,
+    exit_signal,
+    monotonic_s,
+    self_pid,
+    sleep_s,
+    telemetry,
+    wall_ms,
+)
 
 Status = Literal["completed", "early_exit"]
 
@@ -24,6 +43,14 @@ UPDATE_SHARE: Final = 0.25
 """The share of the stream that updates of tools may fill; beyond it only each call's latest is kept."""
 GIVE_UP_S: Final = 1.0
 """After an abort, how long a reader that does not read is waited for."""
+
+
+class Working(Protocol):
+    """What a run needs to know of a tool's process."""
+
+    def finish_off(self) -> None:
+        """Kill the programs it has started; say so when its own code cannot be stopped."""
+        ...
 
 
 class Run:
@@ -53,8 +80,8 @@ class Run:
         self.provider_error: BaseException | None = None
         """What a provider said went wrong with the latest model call."""
         self.pid: Pid | None = None
-        self.working: dict[Pid, None] = {}
-        """Processes of this run's tools."""
+        self.working: dict[Pid, Working] = {}
+        """What this run's tools are doing, by their processes."""
         self._backlog: deque[AgentEvent] = deque()
         self._began_s = monotonic_s()
         self._ended = False
@@ -93,8 +120,12 @@ class Run:
 
     def _release(self) -> None:
         self.signal.untrack()
-        for pid in tuple(self.working):
-            exit_signal(pid, "shutdown")
+        if self.working:
+            left = list(self.working.values())
+            for pid in tuple(self.working):
+                exit_signal(pid, "shutdown")
+            grace_s = self.config.kill_grace_ms / 1000
+            current_runtime().timers.add(grace_s, self._context.run, _finish_off, left)
         self.ended("early_exit")
 
     # What it says.
@@ -136,6 +167,22 @@ class Run:
             ("lemon_agent", "loop", "state_transition"),
             {"system_time": wall_ms()},
             {**metadata, "from": before, "to": state},
+        )
+
+    def offer(self, tools: ToolSet) -> None:
+        """Offer the model these tools from here on, and say which they are."""
+        self.tools = tools
+        snapshot = tools.snapshot
+        self.emit(ToolSchemaSnapshotted(snapshot))
+        telemetry.execute(
+            ("lemon_agent", "tool_schema_snapshot", "created"),
+            {"system_time": wall_ms()},
+            {
+                "snapshot_id": snapshot.id,
+                "fingerprint": snapshot.fingerprint,
+                "tool_count": len(snapshot.tools),
+                "tool_names": snapshot.tool_names,
+            },
         )
 
     def wind_up(self, state: Literal["finalizing", "aborted"]) -> None:
@@ -191,6 +238,12 @@ class Run:
             raise
         except Exception as error:
             raise LoopFailed(getattr(error, "reason", error), _words(error)) from error
+
+
+def _finish_off(left: Iterable[Working]) -> None:
+    """End by force what tools of a dead run have not ended themselves."""
+    for task in left:
+        task.finish_off()
 
 
 def _words(error: Exception) -> str:

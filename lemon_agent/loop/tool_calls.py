@@ -235,7 +235,7 @@ class _Batch:
         except Exception as error:
             return outcomes.not_started(error)
         call.pid, call.watch = pid, monitor(pid)
-        self.run.working[pid] = None
+        self.run.working[pid] = task
         self._running[call.watch] = call
         limit_ms = task.tool.timeout_ms if task.tool.timeout_ms is not None else self.run.config.tool_timeout_ms
         if limit_ms is not None:
@@ -339,10 +339,8 @@ class _Batch:
         """A task that was asked to stop has, or has had its time."""
         assert call.pid is not None and call.task is not None and call.doom is not None  # noqa: PT018
         exit_signal(call.pid, "kill")
-        kill_groups(call.task.groups)
         self._forget_task(call)
-        if not call.task.is_over:
-            self._count("orphaned", call, runs_on=call.task.tool.runs_on)
+        call.task.finish_off()
         doom = call.doom
         self.settle(call, doom if doom.error_type == "aborted" else await self._after(call, doom))
 
@@ -386,8 +384,10 @@ class _Batch:
                 return outcomes.overridden(outcome, await settled(hook(told, run.signal), None, LATE_HOOK_S))
             answer = await settled(hook(told, run.signal), run.signal, seconds(run.config.hook_timeout_ms))
             return outcomes.overridden(outcome, answer)
-        except Interrupted:
-            return outcomes.aborted()
+        except Interrupted as interrupted:
+            if interrupted.cause == "aborted":
+                return outcomes.aborted()
+            return outcomes.hook_raised(TimeoutError("after_tool_call, a hook, did not answer in time"))
         except Exception as error:
             return outcomes.hook_raised(error)
 

@@ -11,10 +11,10 @@ from lemon_agent.events import ToolExecutionUpdate
 from lemon_agent.loop import tool_outcome as outcomes
 from lemon_agent.loop.run import Run
 from lemon_agent.loop.tool_outcome import ToolOutcome
-from lemon_agent.process_groups import collect_into
+from lemon_agent.process_groups import collect_into, kill_groups
 from lemon_agent.tools import AgentTool, AgentToolResult
 from lemon_ai import ToolCall, redact
-from lemon_otp import Task, annotate, current_runtime, self_pid, send
+from lemon_otp import Task, annotate, current_runtime, self_pid, send, telemetry, wall_ms
 
 
 class ToolTask:
@@ -68,6 +68,16 @@ class ToolTask:
         self.finished = True
         if self.stopping:
             send(self.loop, Over(self))
+
+    def finish_off(self) -> None:
+        """Kill the programs the tool has started; say so when its own code goes on all the same."""
+        kill_groups(self.groups)
+        if not self.is_over:
+            telemetry.execute(
+                ("lemon_agent", "tool_task", "orphaned"),
+                {"system_time": wall_ms()},
+                {"tool_name": self.call.name, "tool_call_id": self.call.id, "runs_on": self.tool.runs_on},
+            )
 
     # What the tool says on its way.
 
