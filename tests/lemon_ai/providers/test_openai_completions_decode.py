@@ -39,11 +39,9 @@ def last_of(*documents: Any, done: bool = True) -> Any:
     return events_of(sse(*documents, done=done))[-1]
 
 
-def call(
-    arguments: str | None = None, *, index: int | None = None, id: str | None = None, name: str | None = None
-) -> Any:
+def call(arguments: str | None = None, name: str | None = None, **fields: Any) -> Any:
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
-    fields = {"index": index, "id": id, "function": function}
+    fields["function"] = function
     return chunk({"tool_calls": [{key: value for key, value in fields.items() if value is not None}]})
 
 
