@@ -49,7 +49,8 @@ class SessionContext:
     """What a model is given at one leaf.
 
     Attributes:
-        model: `provider/id`, spelled as lemon_ai does, of the last model chosen or the last that answered; None when there was none yet.
+        model: `provider/id` of the last model chosen or the last that answered, spelled as lemon_ai does; None when
+            there was none yet.
         thinking_level: "off" when none was chosen.
         active_tools: Names of the tools offered; None when none were chosen and the host's own apply.
         messages: The conversation, oldest first.

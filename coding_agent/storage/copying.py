@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from coding_agent.errors import BadUsage, EntryNotFound
+from coding_agent.errors import BadUsage, EntryNotFound, SessionFileChanged
 from coding_agent.messages import message_to_json
 from coding_agent.storage.files import Files, OsFiles
 from coding_agent.storage.lines import encode, to_bytes
@@ -158,10 +158,8 @@ def _header(log: RecordLog, cwd: str | Path | None) -> dict[str, Any]:
 def _line(log: RecordLog, position: int) -> bytes | None:
     """The line of an entry; where its bytes are gone, the message we still hold; None when nothing is left."""
     try:
-        line = log.entry_bytes(position)
-        if line.startswith(b"{"):
-            return line
-    except (OSError, IndexError, ValueError):
+        return log.entry_bytes(position)
+    except (SessionFileChanged, OSError, IndexError, ValueError):
         pass
     tree = log.tree
     message = log.held_message(position)

@@ -15,7 +15,7 @@ from errno import EACCES, EEXIST, EPERM, EROFS
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from coding_agent.errors import NotASession, SessionFileChanged, SessionNotFound, SessionTooLarge
+from coding_agent.errors import NotASession, SessionClosed, SessionFileChanged, SessionNotFound, SessionTooLarge
 from coding_agent.storage import lock
 from coding_agent.storage.files import Files
 from coding_agent.storage.report import TornTail
@@ -159,7 +159,8 @@ class SessionFile:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Some bytes of the file, fewer at its end."""
-        assert self._fd is not None
+        if self._fd is None:
+            raise SessionClosed(self.path)
         data = self._files.read(self._fd, length, offset)
         while len(data) < length:
             more = self._files.read(self._fd, length - len(data), offset + len(data))

@@ -145,7 +145,12 @@ class RecordLog:
         self._loader.messages = self._messages
 
     def _raw(self, position: int) -> bytes:
-        return self._file.read_at(self.tree.offsets[position], self.tree.lengths[position])
+        length = self.tree.lengths[position]
+        raw = self._file.read_at(self.tree.offsets[position], length)
+        if len(raw) < length:
+            detail = "a part of it is gone"
+            raise SessionFileChanged(self.path, unsaved=self.unsaved, change="truncated", detail=detail)
+        return raw
 
     def _needs_change(self, position: int) -> bool:
         return position in self.tree.bent or (self.report.version < CURRENT and position not in self._waiting)

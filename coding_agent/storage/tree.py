@@ -85,6 +85,7 @@ class SessionTree:
         self.bent: set[int] = set()
         self._index: dict[str, int] = {}
         self._disk_ids: dict[int, str] = {}
+        self._aliases: dict[str, int] = {}
         self._unresolved: dict[int, str] = {}
         self._lost: dict[str, str | None] = {}
         self._damage_before: dict[int, int] = {}
@@ -107,6 +108,8 @@ class SessionTree:
             parent = ROOT
         else:
             parent = self._index.get(parent_id, _MISSING)
+            if self._aliases:
+                parent = self._aliases.get(parent_id, parent)
             if parent == _MISSING:
                 self._unresolved[position] = parent_id
                 if self._damaged_after is not None:
@@ -144,7 +147,7 @@ class SessionTree:
         if target is None:
             self.leaf = ROOT
         elif isinstance(target, str) and target in self._index:
-            self.leaf = self._index[target]
+            self.leaf = self._aliases.get(target, self._index[target])
         else:
             self.problems.dangling_leaf = str(target)
             own = self.parents[-1]
@@ -171,7 +174,7 @@ class SessionTree:
         while f"{entry_id}~{number}" in self._index:
             number += 1
         position = self.add({**data, "id": f"{entry_id}~{number}"}, offset, length)
-        self._index[entry_id] = position
+        self._aliases[entry_id] = position
         self._disk_ids[position] = entry_id
         self.bent.add(position)
         self.problems.duplicates.append(entry_id)
@@ -212,6 +215,7 @@ class SessionTree:
         """The file was written anew and says now what this tree says."""
         self.bent.clear()
         self._disk_ids.clear()
+        self._aliases.clear()
 
     # Asking.
 

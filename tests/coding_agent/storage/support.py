@@ -25,7 +25,7 @@ def answer(text: str, *calls: str, at: int = 2) -> AssistantMessage:
     blocks = [TextContent(text), *(ToolCall(call, "bash", {"command": call}) for call in calls)]
     return AssistantMessage(
         blocks,
-        api="anthropic-messages",
+        api="anthropic_messages",
         provider="anthropic",
         model="claude-sonnet-4-5",
         stop_reason="tool_use" if calls else "stop",
@@ -72,6 +72,8 @@ def said(messages: Iterable[Any]) -> list[str]:
     for message in messages:
         if hasattr(message, "summary"):
             words.append(message.summary)
+        elif not hasattr(message, "content"):
+            words.append(f"<{message.role}>")
         elif isinstance(message.content, str):
             words.append(message.content)
         else:
