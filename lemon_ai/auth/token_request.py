@@ -47,7 +47,9 @@ async def _send(
 
     secrets |= frozenset(value.removeprefix("Bearer ") for value in headers.values())
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url)) as client:
+        # Reading the certificates takes longer than a plain call on this machine.
+        verify = not url.startswith("http:")
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=verify, trust_env=not is_loopback(url)) as client:
             answer = await client.request(method, url, headers={"accept": "application/json", **headers}, **content)
     except Exception as error:
         raise wire_error(provider, url, error, secrets) from error

@@ -2,8 +2,6 @@
 
 import base64
 import json
-import struct
-import zlib
 from typing import Any
 
 import pytest
@@ -26,28 +24,15 @@ from lemon_ai.providers.bedrock_frames import ChunkFramer, Frame, FrameFramer
 from lemon_ai.providers.bedrock_invoke import encode_call as encode_invoke
 from lemon_ai.providers.bedrock_signing import AwsAuth, AwsKeys, aws_auth, region_of, signer
 from lemon_ai.stream_options import Tool
-from tests.lemon_ai.providers.wires import answer, asked, ended, kinds, model, read
+from tests.lemon_ai.providers.wires import answer, asked, aws_frame, ended, kinds, model, read
 
 Json = dict[str, Any]
 OURS = model("bedrock_converse_stream", "amazon-bedrock")
 KEYS = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 
 
-def frame(kind: str, payload: Json | bytes, message_type: str = "event") -> bytes:
-    """One frame as AWS writes it, both checksums right."""
-    name = {"event": ":event-type", "exception": ":exception-type", "error": ":error-code"}[message_type]
-    headers = b"".join(
-        struct.pack("!B", len(key)) + key.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
-        for key, value in ((":message-type", message_type), (name, kind))
-    )
-    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
-    whole = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + body
-    return whole + struct.pack("!I", zlib.crc32(whole))
-
-
 def frames(*events: tuple[str, Json]) -> bytes:
-    return b"".join(frame(kind, payload) for kind, payload in events)
+    return b"".join(aws_frame(kind, payload) for kind, payload in events)
 
 
 def delta(index: int, **what: Any) -> tuple[str, Json]:
@@ -145,7 +130,7 @@ def test_any_other_reason_is_an_error(word: str):
 
 def test_an_exception_frame_is_an_error_of_its_class():
     """It comes in the middle of the stream, under status 200."""
-    body = frames(START, delta(0, text="x")) + frame("throttlingException", {"message": "Too many"}, "exception")
+    body = frames(START, delta(0, text="x")) + aws_frame("throttlingException", {"message": "Too many"}, "exception")
 
     last = ended(decode(body))
 
@@ -156,7 +141,7 @@ def test_an_exception_frame_is_an_error_of_its_class():
 
 def test_an_error_frame_and_an_answer_in_one_document():
     """The two other things that can stand in the place of events."""
-    assert ended(decode(frame("internalError", b"", "error"))).type == "error"
+    assert ended(decode(aws_frame("internalError", b"", "error"))).type == "error"
     whole = {
         "output": {
             "message": {
@@ -203,7 +188,7 @@ def test_anthropics_events_come_wrapped_from_invoke():
     """Each frame holds one event, base64 encoded; an exception frame is an error."""
 
     def chunk(event: Json) -> bytes:
-        return frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abc"})
+        return aws_frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abc"})
 
     body = (
         chunk({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}})
@@ -211,7 +196,7 @@ def test_anthropics_events_come_wrapped_from_invoke():
         + chunk({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}})
         + chunk({"type": "message_stop"})
     )
-    failing = body[:40] and chunk({"type": "ping"}) + frame(
+    failing = body[:40] and chunk({"type": "ping"}) + aws_frame(
         "modelStreamErrorException", {"message": "oops"}, "exception"
     )
 
@@ -402,4 +387,4 @@ def test_the_calls_of_the_three_operations():
 
 def test_a_frame_without_a_body_is_an_event_with_nothing_in_it():
     """Such as a pause of the service."""
-    assert FrameFramer().feed(frame("ping", b"")) == [Frame("event", "ping", {})]
+    assert FrameFramer().feed(aws_frame("ping", b"")) == [Frame("event", "ping", {})]

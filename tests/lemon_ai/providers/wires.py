@@ -1,6 +1,8 @@
 """Bodies written by hand and read by a real decoder, through the reader every provider uses."""
 
 import json
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -86,3 +88,16 @@ def ended(events: Sequence[StreamEvent]) -> StreamDone | StreamError:
 def kinds(events: Iterable[StreamEvent]) -> list[str]:
     """The types of events, in order."""
     return [event.type for event in events]
+
+
+def aws_frame(kind: str, payload: dict[str, Any] | bytes, message_type: str = "event") -> bytes:
+    """One frame as AWS writes it, both checksums right."""
+    name = {"event": ":event-type", "exception": ":exception-type", "error": ":error-code"}[message_type]
+    headers = b"".join(
+        struct.pack("!B", len(key)) + key.encode() + b"\x07" + struct.pack("!H", len(value)) + value.encode()
+        for key, value in ((":message-type", message_type), (name, kind))
+    )
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
+    whole = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + body
+    return whole + struct.pack("!I", zlib.crc32(whole))
