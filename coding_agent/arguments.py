@@ -33,6 +33,7 @@ class Arguments:
     json: bool = False
     deltas: bool = False
     quiet: bool = False
+    verbose: bool = False
     resume: bool = False
     session: str | None = None
     cwd: str | None = None
@@ -84,5 +85,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--json", action="store_true", help="print every session event as a line of JSON")
     add("--deltas", action="store_true", help="with --json: leave the growing message out of message_update events")
+    add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
     return parser

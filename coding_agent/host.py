@@ -43,11 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prompt_command(argv: Sequence[str]) -> int:
+    from coding_agent import logs
     from coding_agent.arguments import parse
     from coding_agent.print_mode import run_prompt
     from coding_agent.settings import read_settings
 
     arguments = parse(argv)
+    logs.set_up(os.environ, verbose=arguments.verbose)
     settings = read_settings(
         os.environ,
         cwd=arguments.cwd,

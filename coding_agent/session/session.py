@@ -74,8 +74,11 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
 
     trap_exit: ClassVar[bool] = True
 
-    async def init(self, options: SessionOptions) -> Conversation:
-        store = open_store(options)
+    async def init(self, options: SessionOptions) -> Conversation | Stop[Conversation]:
+        try:
+            store = open_store(options)
+        except SessionError as error:  # a matter of the file, not a fault: whoever starts us is told
+            return Stop(error)
         try:
             return await self._begin(options, store)
         except BaseException:

@@ -23,7 +23,7 @@ from lemon_ai.providers.script import Call, Say, Think, Turn
 from lemon_ai.stream_options import Context
 
 _RECALL: Final = re.compile(
-    r"\b(?:did|have) i (?:\w+ )?(?:asked?|sa(?:y|id)|told?|tell|want(?:ed)?)\b"
+    r"\b(?:did|have) i (?:\w+ )?(?:ask(?:ed)?|sa(?:y|id)|told|tell|want(?:ed)?)\b"
     r"|\b(?:asked|said) (?:you )?(?:before|earlier)\b"
     r"|\b(?:recall|remember|my (?:last|first|previous|earlier)|previous(?:ly)? (?:question|prompt|message))",
     re.IGNORECASE,

@@ -46,6 +46,7 @@ class Machine:
             "PYTHONWARNINGS": "error",
             "LEMON_SESSION_DIR": str(self.session_dir),
             "LEMON_RUNTIME_DIR": str(self.runtime_dir),
+            "LEMON_LOG_FILE": str(self.home / "host.log"),
             **self.extra_env,
         }
 

@@ -34,8 +34,8 @@ def is_sleeper(pid: int, marker: str) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_ends_the_run_and_stores_what_there_is(machine, number):
     """
-    A signal in the middle of a tool call aborts the run: the call gets its one result, everything said is stored, the exit
-    code is 130, and no child, socket or lock is left. The conversation can be continued.
+    A signal in the middle of a tool call aborts the run: the call gets its one result, everything said is stored, the
+    exit code is 130, and no child, socket or lock is left. The conversation can be continued.
     """
     marker = f"lemon-sleeper-{number}"
     host = start_sleeping(machine, marker)
@@ -67,8 +67,8 @@ def test_a_second_signal_ends_the_program(machine):
 @pytest.mark.requirement("PERS-8", "PERS-9", "BR-076")
 def test_a_killed_host_leaves_a_conversation_that_goes_on(machine):
     """
-    kill -9 in the middle of a tool call: the tool's processes end with the host, what was said is in the file, and after
-    `--continue` the dangling call has a synthetic error result, so that the next prompt works.
+    kill -9 in the middle of a tool call: the tool's processes end with the host, what was said is in the file, and
+    after `--continue` the dangling call has a synthetic error result, so that the next prompt works.
     """
     host = start_sleeping(machine, "lemon-sleeper-killed")
 

@@ -1,0 +1,46 @@
+"""Where the program's own warnings and crash reports go: a private file, so that a person's terminal stays theirs."""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+LOGGERS: Final = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent")
+
+
+def log_file(environ: Mapping[str, str]) -> Path:
+    """`LEMON_LOG_FILE`, else `lemon/host.log` in the user's folder for state."""
+    if given := environ.get("LEMON_LOG_FILE"):
+        return Path(given).absolute()
+    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
+    return Path(state) / "lemon" / "host.log"
+
+
+def set_up(environ: Mapping[str, str], *, verbose: bool = False) -> None:
+    """Send warnings and crash reports to the log file, and with `verbose` to standard error as well."""
+    handlers: list[logging.Handler] = [PrivateFile(log_file(environ))]
+    if verbose:
+        handlers.append(logging.StreamHandler())
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = handlers
+        logger.propagate = False
+
+
+class PrivateFile(logging.Handler):
+    """Appends to a file of mode 0600 that is made with its first record. What cannot be written is dropped."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(logging.WARNING)
+        self.path = path
+        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(self.format(record) + "\n")
+        except OSError:
+            return
