@@ -1,0 +1,269 @@
+"""A supervisor of children that come and go."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from lemon_otp import (
+    Backoff,
+    BadArgument,
+    BadChildSpec,
+    CallFailed,
+    ChildCounts,
+    ChildSpec,
+    DynamicSupervisor,
+    Exit,
+    MaxChildren,
+    NotFound,
+    Pid,
+    Runtime,
+    StartFailed,
+    exit_signal,
+    receive,
+    sleep_s,
+    spawn,
+    spawn_link,
+    stop,
+    trap_exit,
+    unlink,
+)
+from lemon_otp.testing import FakeClock, settle
+from tests.lemon_otp.trees import Child, Journal, child, end, failing
+
+pytestmark = pytest.mark.usefixtures("runtime")
+
+
+async def pids(supervisor: Pid) -> list[Any]:
+    """What runs, oldest first."""
+    return [info.pid for info in await DynamicSupervisor.which_children(supervisor)]
+
+
+async def test_children_are_started_listed_counted_and_stopped() -> None:
+    """start_child returns a pid that is alive and listed; one spec may be started many times."""
+    journal: Journal = []
+    supervisor = await DynamicSupervisor.start_link()
+    started = [await DynamicSupervisor.start_child(supervisor, child(journal, "a")) for _ in range(3)]
+    assert await pids(supervisor) == started
+    assert await DynamicSupervisor.count_children(supervisor) == ChildCounts(3, 3, 0, 3)
+    await DynamicSupervisor.terminate_child(supervisor, started[1])
+    assert await pids(supervisor) == [started[0], started[2]]
+    with pytest.raises(NotFound):
+        await DynamicSupervisor.terminate_child(supervisor, started[1])
+
+
+@pytest.mark.parametrize(
+    ("restart", "reason", "runs"),
+    [
+        ("permanent", "normal", True),
+        ("permanent", "boom", True),
+        ("transient", "shutdown", False),
+        ("transient", "boom", True),
+        ("temporary", "boom", False),
+    ],
+)
+async def test_the_restart_type_decides_whether_a_child_comes_back(restart: Any, reason: str, runs: bool) -> None:
+    """A child that comes back has a new pid; one that does not is forgotten."""
+    supervisor = await DynamicSupervisor.start_link()
+    first = await DynamicSupervisor.start_child(supervisor, child([], "a", restart=restart))
+    await end(first, reason)
+    now = await pids(supervisor)
+    assert len(now) == (1 if runs else 0)
+    assert first not in now
+
+
+async def test_max_children_counts_those_that_run_and_frees_their_places() -> None:
+    """A refused start calls no start function; an end makes room at once."""
+    journal: Journal = []
+    supervisor = await DynamicSupervisor.start_link(max_children=1)
+    first = await DynamicSupervisor.start_child(supervisor, child(journal, "a", restart="temporary"))
+    with pytest.raises(MaxChildren):
+        await DynamicSupervisor.start_child(supervisor, child(journal, "b"))
+    assert journal == [("start", "a")]
+    exit_signal(first, "kill")
+    assert isinstance(await DynamicSupervisor.start_child(supervisor, child(journal, "b")), Pid)
+
+
+async def test_extra_arguments_reach_every_start_function() -> None:
+    """They are handed to the start function, on a restart too."""
+    seen: list[Any] = []
+    inner = child([], "a")
+
+    async def start(*extra: Any) -> Any:
+        seen.append(extra)
+        return await inner.start()
+
+    supervisor = await DynamicSupervisor.start_link(extra_arguments=(1, "x"))
+    await end(await DynamicSupervisor.start_child(supervisor, inner.replace(start=start)))
+    assert seen == [(1, "x"), (1, "x")]
+
+
+async def test_a_child_that_declines_is_not_kept_and_information_is_handed_on() -> None:
+    """A start function that returns None leaves nothing; one that adds information has it returned."""
+    supervisor = await DynamicSupervisor.start_link()
+
+    async def declines() -> None:
+        return None
+
+    async def informs() -> tuple[Pid, str]:
+        return await child([], "a").start(), "port 80"
+
+    assert await DynamicSupervisor.start_child(supervisor, ChildSpec("x", declines)) is None
+    started: Any = await DynamicSupervisor.start_child(supervisor, ChildSpec("y", informs))
+    assert started[1] == "port 80"
+    assert await pids(supervisor) == [started[0]]
+
+
+async def test_a_start_that_fails_tells_the_caller_and_takes_no_room() -> None:
+    """The reason, and the exception behind it, arrive where the child was asked for; no restart is counted."""
+    supervisor = await DynamicSupervisor.start_link(max_children=1, max_restarts=0)
+    error = ValueError("broken")
+
+    async def broken() -> Pid:
+        raise error
+
+    with pytest.raises(StartFailed) as failed:
+        await DynamicSupervisor.start_child(supervisor, ChildSpec("x", broken))
+    assert failed.value.reason is error
+    assert failed.value.__cause__ is error
+    with pytest.raises(BadChildSpec):
+        await DynamicSupervisor.start_child(supervisor, "no spec")  # type: ignore[arg-type]
+    assert isinstance(await DynamicSupervisor.start_child(supervisor, child([], "a")), Pid)
+
+
+async def test_a_restart_that_fails_is_tried_again_until_the_limit() -> None:
+    """Each attempt counts; one too many ends the supervisor with shutdown."""
+    trap_exit(True)
+    supervisor = await DynamicSupervisor.start_link(max_restarts=2)
+    pid = await DynamicSupervisor.start_child(supervisor, failing([2], child([], "a")))
+    await end(pid)
+    assert len(await pids(supervisor)) == 1
+    await end((await pids(supervisor))[0])
+    assert await receive() == Exit(supervisor, "shutdown")
+
+
+async def test_a_restart_may_wait(fake_clock: FakeClock, clocked_runtime: Runtime) -> None:
+    """With a backoff the child is listed as restarting and keeps its place; terminate_child ends the wait."""
+    supervisor = await DynamicSupervisor.start_link(max_children=1, backoff=Backoff(initial_s=1.0, jitter=0.0))
+    first = await DynamicSupervisor.start_child(supervisor, child([], "a"))
+    await end(first)
+    assert await pids(supervisor) == ["restarting"]
+    with pytest.raises(MaxChildren):
+        await DynamicSupervisor.start_child(supervisor, child([], "b"))
+    await fake_clock.advance(1.1)
+    second = (await pids(supervisor))[0]
+    assert isinstance(second, Pid)
+    await end(second)
+    await DynamicSupervisor.terminate_child(supervisor, second)
+    await fake_clock.advance(10)
+    assert await pids(supervisor) == []
+
+
+async def test_all_children_are_stopped_at_the_same_time(fake_clock: FakeClock, clocked_runtime: Runtime) -> None:
+    """Ten children that need a second each are gone after one second; one that needs longer is killed in its time."""
+    ended: list[int] = []
+
+    async def slow(number: int, seconds: float) -> None:
+        trap_exit(True)
+        await receive()
+        await sleep_s(seconds)
+        ended.append(number)
+
+    def spec(number: int, seconds: float) -> ChildSpec:
+        async def start() -> Pid:
+            return spawn_link(slow, number, seconds)
+
+        return ChildSpec(number, start, shutdown=2.0)
+
+    supervisor = await DynamicSupervisor.start_link()
+    for number in range(10):
+        await DynamicSupervisor.start_child(supervisor, spec(number, 1.0))
+    await DynamicSupervisor.start_child(supervisor, spec(10, 60.0))
+    stopping = spawn(stop, supervisor)
+    await fake_clock.advance(1.1)
+    assert sorted(ended) == list(range(10))
+    assert stopping.alive
+    await fake_clock.advance(1.0)
+    assert not stopping.alive
+    assert not supervisor.alive
+
+
+async def test_a_temporary_child_that_unlinked_itself_is_still_listed_after_its_end() -> None:
+    """As on the BEAM, the link is how a supervisor hears of an end."""
+
+    class Loner(Child):
+        def init(self, arg: Any) -> Any:
+            unlink(supervisor)
+            return super().init(arg)
+
+    supervisor = await DynamicSupervisor.start_link()
+    spec = Loner.child_spec(([], "a"), id="a", restart="temporary")
+    pid = await DynamicSupervisor.start_child(supervisor, spec)
+    exit_signal(pid, "kill")
+    await settle()
+    assert await pids(supervisor) == [pid]
+
+
+@pytest.mark.parametrize("options", [{"max_children": -1}, {"max_restarts": -1}, {"max_seconds": 0}])
+async def test_nonsense_options_are_refused_before_anything_starts(options: dict[str, Any]) -> None:
+    """BadArgument, raised in the caller."""
+    with pytest.raises(BadArgument):
+        await DynamicSupervisor.start_link(**options)
+
+
+async def test_requests_to_a_dead_supervisor_fail_with_noproc() -> None:
+    """In the caller, at once."""
+    supervisor = await DynamicSupervisor.start_link()
+    await stop(supervisor)
+    with pytest.raises(CallFailed) as failed:
+        await DynamicSupervisor.start_child(supervisor, child([], "a"))
+    assert failed.value.reason == "noproc"
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["start", "kill", "end", "crash", "terminate"]),
+        st.integers(0, 9),
+        st.sampled_from(["permanent", "transient", "temporary"]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operations=OPERATIONS, bound=st.none() | st.integers(0, 4))
+def test_a_dynamic_supervisor_knows_exactly_the_children_that_live(operations: Any, bound: int | None) -> None:
+    """After any sequence of starts and ends: the list is what lives, the bound holds, the stop leaves nobody."""
+
+    async def scenario() -> None:
+        async with Runtime() as runtime:
+            supervisor = await DynamicSupervisor.start_link(max_children=bound, max_restarts=100)
+            for what, number, restart in operations:
+                running = await pids(supervisor)
+                if what == "start":
+                    try:
+                        await DynamicSupervisor.start_child(supervisor, child([], "c", restart=restart))
+                    except MaxChildren:
+                        assert len(running) == bound
+                elif running:
+                    await disturb(supervisor, running[number % len(running)], what)
+                now = await pids(supervisor)
+                assert all(pid.alive for pid in now)
+                assert {*now, supervisor, runtime.root} == set(runtime.processes)
+                assert bound is None or len(now) <= bound
+            await stop(supervisor)
+            assert runtime.processes == [runtime.root]
+
+    asyncio.run(scenario())
+
+
+async def disturb(supervisor: Pid, pid: Pid, what: str) -> None:
+    """Do one thing to one child."""
+    if what == "terminate":
+        await DynamicSupervisor.terminate_child(supervisor, pid)
+    elif what == "kill":
+        exit_signal(pid, "kill")
+        await settle()
+    else:
+        await end(pid, "normal" if what == "end" else "boom")
