@@ -43,6 +43,7 @@ class Child:
         self.stuck = 0
         self.lost = False
         self.released = False
+        self.failure: ChildNotStarted | None = None
         self.mark = mark
         self.started: asyncio.Future[int] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
@@ -191,9 +192,9 @@ class Child:
             self.left = False
             self._end()
         elif word == "E":
-            if not self.started.done():
-                number = int(first)
-                self.started.set_exception(ChildNotStarted(number, os.strerror(number)))
+            number = int(first)
+            self.failure = ChildNotStarted(number, os.strerror(number))
+            settle(self.started, 0)
             self._end()
 
     def _lose(self) -> None:

@@ -28,8 +28,9 @@ from typing import Final, Literal
 
 from attrs import evolve, field, frozen
 
-from coding_agent.tools.child import MARK, READ_BYTES, Child, ChildNotStarted, OnOutput
+from coding_agent.tools.child import MARK, READ_BYTES, Child, ChildNotStarted, OnOutput, first_of
 
+START_S: Final = 10.0
 HELPER: Final = Path(__file__).with_name("keeper_main.py")
 
 
@@ -81,6 +82,11 @@ class Keeper:
         assert self._home is not None
         return self._home
 
+    @property
+    def pid(self) -> int | None:
+        """The helper's process id, None while none was needed."""
+        return None if self._helper is None else self._helper.pid
+
     async def start(self, program: Program, on_output: OnOutput, *, on_errors: OnOutput | None = None) -> Child:
         """Start a program; its output arrives through `on_output` on the running loop.
 
@@ -109,7 +115,11 @@ class Keeper:
             ends.kept, ends.input = {}, -1
             self.children.add(child)
             child.on_gone(self.children.discard)
-            await child.started
+            await first_of(START_S, child.started)
+            if not child.started.done():
+                raise ChildNotStarted(0, "the helper process does not answer")
+            if child.failure is not None:
+                raise child.failure
         except BaseException:
             ends.close()
             child.close()
@@ -144,6 +154,8 @@ class Keeper:
     async def _ask(self, fds: list[int]) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         for attempt in range(1000):
+            if self._helper is not None and self._helper.poll() is not None:
+                self._forget_helper()
             control = self._started_control()
             try:
                 control.sendmsg([b"m"], rights)
@@ -154,7 +166,7 @@ class Keeper:
                 if attempt > 2:
                     raise
                 self._forget_helper()
-        raise ChildNotStarted(0, "the helper process does not answer")
+        raise ChildNotStarted(0, "the helper process is too busy")
 
     def _forget_helper(self) -> None:
         """Somebody killed the helper: start another with the next request."""

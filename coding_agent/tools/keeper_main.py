@@ -181,14 +181,15 @@ def mind(keeper: Keeper, stays: bool) -> None:
 
 
 def await_request(keeper: Keeper) -> list[int]:
-    """The descriptors of the next request; none when the host is gone."""
+    """The descriptors of the next request; none when the host or the keeper is gone."""
     poller = select.poll()
     poller.register(keeper.control, select.POLLIN)
+    poller.register(keeper.tell_news, 0)  # reports an error once nobody reads there
     if keeper.host_fd >= 0:
         poller.register(keeper.host_fd, select.POLLIN)
     while True:
         ready = [fd for fd, _event in poller.poll()]
-        if keeper.host_fd in ready:
+        if keeper.host_fd in ready or keeper.tell_news in ready:
             return []
         try:
             data, fds = receive(keeper.control, 1)

@@ -36,6 +36,8 @@ TERM_ROUND_S: Final = 0.05
 GIVE_UP_S: Final = 2.0
 """After the grace: how long everything is killed again and again before the host is told that some remain."""
 STUCK_ROUND_S: Final = 0.5
+RUNAWAY: Final = 500
+"""So many descendants are no program but a bomb: there is no grace for it."""
 ORPHAN_GRACE_S: Final = 0.5
 """The grace when the host went away without a word."""
 CHUNK: Final = 65536
@@ -317,7 +319,10 @@ class Minder:
         now = time.monotonic()
         if now < kill_at:
             self.next_round = min(now + TERM_ROUND_S, kill_at)
-            for pid in descendants(self.me):
+            below = descendants(self.me)
+            if len(below) > RUNAWAY:
+                self.begin_kill(0)
+            for pid in below:
                 if pid not in self.terminated:
                     self.terminated.add(pid)
                     tell(pid, signal.SIGTERM)
