@@ -89,10 +89,7 @@ def _host() -> str:
 
 
 def _write_note(path: Path) -> None:
-    text = json.dumps({"pid": os.getpid(), "host": _host()})
-    temporary = note_path(path).with_suffix(f".lock{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(note_path(path))
+    note_path(path).write_text(json.dumps({"pid": os.getpid(), "host": _host()}), encoding="utf-8")
 
 
 def _wait_for_note(path: Path) -> dict[str, Any]:

@@ -316,13 +316,12 @@ class RecordLog:
     def _migrate(self) -> None:
         """Write the file anew in format 3; the old one stays as `.bak`."""
         tree = self.tree
-        header = self._file.read_at(*self._loader.header_span).decode("utf-8", "surrogateescape")
         spans: list[tuple[int, int, int | None]] = [(offset, length, None) for offset, length in self._loader.verbatim]
         spans += [(tree.offsets[at], 0, at) for at in range(len(tree)) if tree.offsets[at] >= 0]
         spans.sort(key=lambda span: span[0])
         offsets: dict[int, tuple[int, int]] = {}
         with self._file.replacing() as successor:
-            successor.append(upgrade_header_text(header).encode("utf-8", "surrogateescape") + b"\n")
+            successor.append(self._upgraded_header() + b"\n")
             for offset, length, position in spans:
                 line = self._file.read_at(offset, length) if position is None else self.entry_bytes(position)
                 start = successor.append(line + b"\n")
@@ -332,6 +331,13 @@ class RecordLog:
             tree.offsets[position], tree.lengths[position] = start, length
         tree.straighten()
         self.header["version"] = self.report.version = CURRENT
+
+    def _upgraded_header(self) -> bytes:
+        text = self._file.read_at(*self._loader.header_span).decode("utf-8", "surrogateescape")
+        try:
+            return upgrade_header_text(text).encode("utf-8", "surrogateescape")
+        except ValueError:  # readable, but not to the letter of JSON
+            return to_bytes(encode({**self.header, "version": CURRENT}))
 
     def _failed(self, error: Exception, entry_id: str | None) -> SessionWriteFailed:
         if isinstance(error, SessionFileChanged):
