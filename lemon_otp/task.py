@@ -150,6 +150,8 @@ class Task(MonitorRef, Generic[T]):
         await self._until_settled(timeout_s)
         if self.failure is ALIVE:
             return cast("T", self.value)
+        if self.failure is TIMED_OUT:
+            raise CallTimeout(self, timeout_s)
         return self._value(TaskExit(self.failure))
 
     async def yield_(self, timeout_s: float | None = _DEFAULT_TIMEOUT_S) -> TaskResult[T] | None:
@@ -373,8 +375,6 @@ class Task(MonitorRef, Generic[T]):
             return result.value
         assert result is not None
         reason = result.reason
-        if reason is TIMED_OUT:
-            raise CallTimeout(self, None)
         raise CallFailed(reason, self) from (reason if isinstance(reason, BaseException) else None)
 
 

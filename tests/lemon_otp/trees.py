@@ -32,9 +32,9 @@ class Child(GenServer[tuple[Journal, str], Any, Any, tuple[Journal, str]]):
         journal.append(("stop", name))
 
 
-def child(journal: Journal, name: str, **options: Any) -> ChildSpec:
-    """A spec for a `Child` of that name."""
-    return Child.child_spec((journal, name), id=name, **options)
+def child(journal: Journal, called: str, /, **options: Any) -> ChildSpec:
+    """A spec for a `Child` of that id."""
+    return Child.child_spec((journal, called), id=called, **options)
 
 
 def failing(times: Iterable[int], spec: ChildSpec, reason: Any = "bad") -> ChildSpec:
