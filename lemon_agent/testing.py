@@ -146,7 +146,7 @@ class ScriptedModel:
             for event in fold.done(reason):  # type: ignore[arg-type]
                 yield event
         except (GeneratorExit, CancelledError):
-            self.given_up += 1
+            self.given_up += not fold.finished
             raise
 
     def _events(self, fold: Fold, number: int, step: Any) -> Iterable[StreamEvent]:

@@ -146,8 +146,8 @@ async def _call(run: Run, context: Context, options: StreamOptions) -> Assistant
     except Exception as error:  # the stream itself broke, between two events
         reading.broke(error)
     finally:
-        if not reading.saw_terminal and source is not None:
-            await _let_go(source)
+        if source is not None:
+            await _let_go(source, finished=reading.saw_terminal)
     return reading.finish()
 
 
@@ -170,12 +170,12 @@ def _events(source: Any) -> AsyncIterator[Any]:
     return iterator
 
 
-async def _let_go(source: Any) -> None:
+async def _let_go(source: Any, *, finished: bool) -> None:
     """Stop whatever feeds a stream that nobody reads on."""
-    if hasattr(source, "cancel"):
-        source.cancel("aborted")
-    elif hasattr(source, "aclose"):
+    if hasattr(source, "aclose"):
         await source.aclose()
+    elif not finished and hasattr(source, "cancel"):
+        source.cancel("aborted")
 
 
 @lru_cache(maxsize=64)
