@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +34,7 @@ Row = dict[str, object]
 
 def openai_stream(deltas: int) -> bytes:
     """Chat Completions: a role, `deltas` words, a reason, the usage, the mark."""
-    shared = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt", "system_fingerprint": "fp"}
+    shared = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt"}
 
     def chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -122,7 +123,9 @@ def official_anthropic(body: bytes) -> Callable[[], int]:
     """The `anthropic` client reading `body`, its request left out of the time."""
     import anthropic
 
-    client = anthropic.Anthropic(api_key="k", base_url="http://bench", http_client=_served(body, _library_of("anthropic")))
+    client = anthropic.Anthropic(
+        api_key="k", base_url="http://bench", http_client=_served(body, _library_of("anthropic"))
+    )
     stream = client.messages.create(model="m", max_tokens=9, messages=[], stream=True)
     return lambda: sum(1 for _ in stream)
 
@@ -143,7 +146,7 @@ def decoding_rows() -> Iterator[Row]:
     for name, body, decoder, official in sides:
         decode(body, decoder)
         official(body)()
-        pairs = [(seconds(lambda: decode(body, decoder)), seconds(official(body))) for _ in range(ROUNDS)]
+        pairs = [(seconds(partial(decode, body, decoder)), seconds(official(body))) for _ in range(ROUNDS)]
         ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
         yield {
             "metric": f"ai: decode {DELTAS} deltas, {name} format",
@@ -161,7 +164,7 @@ def flat_rows() -> Iterator[Row]:
         for deltas, rounds in ((1_000, 15), (50_000, 3)):
             body = make(deltas)
             decode(body, AnthropicDecoder)
-            each[deltas] = min(seconds(lambda body=body: decode(body, AnthropicDecoder)) for _ in range(rounds)) / deltas
+            each[deltas] = min(seconds(partial(decode, body, AnthropicDecoder)) for _ in range(rounds)) / deltas
         yield {
             "metric": f"ai: one delta of 50000, {name}",
             "value_us": round(each[50_000] * 1e6, 2),

@@ -1,4 +1,4 @@
-"""Logins as helpers: PKCE and device flows, renewal of kept secrets. The caller keeps the secrets and the client ids."""
+"""Logins as helpers: PKCE and device flows, renewal of kept secrets. Where they are kept is the caller's affair."""
 
 from lemon_ai.auth.callback import wait_for_code
 from lemon_ai.auth.device import DeviceCode, request_device_code, wait_for_token
