@@ -13,11 +13,17 @@ from lemon_otp.clock import Timer
 from lemon_otp.errors import CallFailed, CallTimeout
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import DEPTH_MAX, MAIL, Scheduler
+from lemon_otp.scheduler import DEPTH_MAX, MAIL, READY, Scheduler
 
 CALL: Final = "$gen_call"
 CAST: Final = "$gen_cast"
 SYSTEM: Final = "$system"
+
+
+PENDING: Final = 0
+ANSWERED: Final = 1
+FAILED: Final = 2
+LATE: Final = 3
 
 
 class Caller:
@@ -25,15 +31,14 @@ class Caller:
 
     Attributes:
         pid: The process that asked.
+        settled: Whether it still waits, and if not, what came of it.
     """
 
-    __slots__ = ("failure", "pid", "settled", "value", "waiter")
+    __slots__ = ("pid", "settled", "value", "waiter")
 
     def __init__(self, pid: Process) -> None:
         self.pid = pid
-        self.settled = False
-        self.value: Any = None
-        self.failure: Any = ALIVE
+        self.settled = PENDING
         self.waiter: Any = None
 
     def __repr__(self) -> str:
@@ -43,62 +48,59 @@ class Caller:
         """Settle with a value; does nothing when the caller no longer waits."""
         if get_ident() != self.pid.runtime.thread_id:
             self.pid.runtime.post(self.answer, value)
-            return
-        if not self.settled:
-            self.settled = True
+        elif not self.settled:
+            self.settled = ANSWERED
             self.value = value
             if self.waiter is not None:
                 self.waiter.resume()
 
     def target_down(self, reason: Any) -> None:
         """Settle with the exit reason of the process that was asked."""
-        if not self.settled:
-            self.settled = True
-            self.failure = reason
-            if self.waiter is not None:
-                self.waiter.resume()
+        self._fail(FAILED, reason)
 
     def give_up(self) -> None:
         """Settle because time is up."""
+        self._fail(LATE, None)
+
+    def _fail(self, how: int, reason: Any) -> None:
         if not self.settled:
-            self.settled = True
-            self.failure = TIMED_OUT
+            self.settled = how
+            self.value = reason
             if self.waiter is not None:
                 self.waiter.resume()
 
     async def wait(self, me: Process, target: Process, timeout_s: float | None) -> Any:
         """The answer, as soon as it is there. Raises CallFailed or CallTimeout."""
-        if not self.settled or me.exit_reason is not ALIVE:
-            await self._wait(me, target, timeout_s)
-        failure = self.failure
-        if failure is ALIVE:
+        await self.settle(me, target, timeout_s)
+        if self.settled == ANSWERED:
             return self.value
-        if failure is TIMED_OUT:
+        if self.settled == LATE:
             raise CallTimeout(target, timeout_s)
-        raise CallFailed(failure, target)
+        raise CallFailed(self.value, target)
 
-    async def _wait(self, me: Process, target: Process, timeout_s: float | None) -> None:
+    async def settle(self, me: Process, target: Process, timeout_s: float | None) -> None:
+        """Return when there is an answer, or will be none."""
+        if self.settled and not me.alert:
+            return
         timer: Timer | None = None
         if target.exit_reason is not ALIVE:
             self.target_down(target.exit_reason)
         else:
-            if target.monitors is None:
-                target.monitors = {}
-            target.monitors[self] = None
+            target.watch(self)
             if timeout_s is not None:
                 timer = me.runtime.timers.add(timeout_s, self.give_up)
         try:
             await me.wait_cell(self)
         finally:
-            self.settled = True
+            if not self.settled:
+                self.settled = LATE
             if timer is not None:
                 me.runtime.timers.cancel(timer)
-            if target.monitors is not None:
-                target.monitors.pop(self, None)
+            target.unwatch(self)
 
 
 class _TimedOut:
-    """The type of `TIMED_OUT`."""
+    """The type of `TIMED_OUT`: nothing came in time."""
 
     __slots__ = ()
 
@@ -112,14 +114,19 @@ TIMED_OUT: Final = _TimedOut()
 def send_request(runtime: Scheduler, target: Process, message: tuple[Any, ...]) -> None:
     """Deliver a request; a server that waits for work serves it at once, inside the turn of the one who asks."""
     if (
-        target.serves_inside
-        and target.status == MAIL
+        target.status == MAIL
+        and target.serves_inside
         and target.coro is None
         and not target.mailbox
         and runtime.fuel > 0
-        and runtime.depth < DEPTH_MAX
+        and len(runtime.outer) < DEPTH_MAX
     ):
-        target.deliver_unseen(message)
+        box = target.mailbox
+        if box is None:
+            target.make_mailbox(message)
+        else:
+            box.append(message)
+        target.status = READY
         runtime.run_inside(target)
     elif message[0] is SYSTEM:
         target.deliver_urgent(message)

@@ -95,7 +95,7 @@ class Crowd:
 
     def _temporary_ended(self, process: Process, reason: Any) -> None:
         supervisor = process.parent
-        if supervisor is None or process.links is None or supervisor not in process.links:
+        if supervisor is None or not process.is_linked(supervisor):
             return  # it unlinked itself: then its supervisor does not hear of its end
         child = self.children.pop(process, None)
         if child is not None:

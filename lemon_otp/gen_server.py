@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from lemon_otp.callbacks import TIMEOUT, Ignore, Init, NoReply, Reply, Stop
-from lemon_otp.caller import CALL, CAST, SYSTEM, Caller, send_request
+from lemon_otp.caller import ANSWERED, CALL, CAST, LATE, SYSTEM, Caller, send_request
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.errors import (
     AlreadyRegistered,
@@ -173,7 +173,8 @@ async def start_server(
     process = ServerProcess(runtime, me, server, arg)
     starter = process.starter
     assert starter is not None
-    process.trap = trap_exit
+    if trap_exit:
+        process.set_trap(True)
     if name is not None:
         _take_name(process, name)
     process.linked_parent = me if linked else process
@@ -181,7 +182,7 @@ async def start_server(
         me.link(process)
     if runtime.fuel <= 0 and me.is_main_line():
         await give_way()
-    if runtime.depth < DEPTH_MAX and runtime.fuel > 0:
+    if len(runtime.outer) < DEPTH_MAX and runtime.fuel > 0:
         runtime.fuel -= 1
         runtime.run_inside(process)
     else:
@@ -246,7 +247,7 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
         raise CallFailed("calling_self", address)
     caller = Caller(me)
     send_request(me.runtime, target, (CALL, caller, message))
-    if caller.settled and caller.failure is ALIVE and not me.alert:
+    if caller.settled == ANSWERED and not me.alert:
         return caller.value
     return await caller.wait(me, target, timeout_s)
 
@@ -286,13 +287,11 @@ async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | N
     if target is me:
         raise CallFailed("calling_self", address)
     taken, ended = Caller(me), Caller(me)
-    target.deliver_urgent((SYSTEM, taken, Terminate(reason)))
-    try:
-        await ended.wait(me, target, timeout_s)
-    except CallTimeout:
-        raise
-    except CallFailed as failed:
-        if not taken.settled:
-            raise CallFailed(failed, address) from None
-        if failed.reason != reason or type(failed.reason) is not type(reason):
-            raise
+    send_request(me.runtime, target, (SYSTEM, taken, Terminate(reason)))
+    await ended.settle(me, target, timeout_s)
+    if ended.settled == LATE:
+        raise CallTimeout(address, timeout_s)
+    if not taken.settled:
+        raise CallFailed(CallFailed(ended.value, address), address)
+    if ended.value != reason or type(ended.value) is not type(reason):
+        raise CallFailed(ended.value, address)

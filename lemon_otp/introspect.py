@@ -137,7 +137,7 @@ class _Look:
         self.shown: set[Pid] = set()
         self.children_of: dict[Pid, list[tuple[Process, Child | None]]] = {}
         self.supervised: set[Pid] = set()
-        processes = list(runtime.processes.values())
+        processes = runtime.live()
         for process in processes:
             for child in children_of(process):
                 self.children_of.setdefault(process, []).append((child.pid, child))  # type: ignore[arg-type]
@@ -247,9 +247,9 @@ def info(pid: Pid | Name) -> ProcessInfo:
         current_age_s=_age_s(process),
         mailbox_length=len(box),
         messages_handled=process.handled,
-        links=tuple(process.links or ()),
-        monitors=tuple(ref.shown for ref in list(process.monitoring or ())),
-        monitored_by=tuple(ref.owner for ref in list(process.monitors or ()) if isinstance(ref, MonitorRef)),
+        links=process.links,
+        monitors=tuple(ref.shown for ref in process.monitoring),
+        monitored_by=tuple(ref.owner for ref in process.monitors if isinstance(ref, MonitorRef)),
         parent=process.parent,
         ancestors=tuple(process.ancestors()),
         trap_exit=process.trap,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from contextvars import Context
 from threading import get_ident
 from types import CoroutineType
@@ -18,55 +17,40 @@ from typing import Any, Final
 
 from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash, report_leftover_error, report_zombie
-from lemon_otp.errors import NameTaken, NotAProcess, ProcessExit, ReceiveTimeout
+from lemon_otp.errors import NotAProcess, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down, Exit, is_normal, is_orderly
 from lemon_otp.mailbox import NOTHING, Mailbox, Match, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
-from lemon_otp.scheduler import CURRENT, ENDED, FUTURE, MAIL, READY, Scheduler
-from lemon_otp.stepper import Stepper, as_coroutine, give_way, wait_cell, wait_mail
+from lemon_otp.relations import Related, Ties
+from lemon_otp.scheduler import CURRENT, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
+from lemon_otp.stepper import NO_CONTEXT, as_coroutine, give_way, wait_cell, wait_mail
 
 CANCEL_AGAIN_S: Final = 0.1
 """Pause before a swallowed cancel is repeated; it doubles up to `CANCEL_PAUSE_S_MAX`."""
 CANCEL_PAUSE_S_MAX: Final = 5.0
 
 
-class Process(Stepper):
+class Process(Related):
     """A process that runs one function."""
 
     serves_inside = False
     """Whether a request may be served inside the turn of the process that asks."""
 
-    __slots__ = (
-        "entry",
-        "handled",
-        "hooks",
-        "links",
-        "mailbox",
-        "monitoring",
-        "monitors",
-        "parent",
-        "trap",
-    )
+    __slots__ = ("entry", "handled", "mailbox", "parent")
 
     def __init__(self, runtime: Scheduler, context: Context, entry: Any, parent: Process | None) -> None:
         # Everything in one place, without the constructors of the bases: this is most of what a spawn costs.
-        self.id = number = next(runtime.numbers)
-        self.label = self.name = None
+        self.id = next(runtime.numbers)
         self.exit_reason: Any = ALIVE
         self.runtime = runtime
         self.context = context
-        self.coro = self.side = None
+        self.coro = self.side = self.ties = self.label = None
         self.status = READY
-        self.alert = self.trap = False
+        self.alert = False
         self.entry = entry
         self.parent = parent
         self.mailbox: Mailbox | None = None
-        self.links: dict[Process, None] | None = None
-        self.monitors: dict[Any, None] | None = None
-        self.monitoring: dict[Any, None] | None = None
-        self.hooks: list[Callable[[Process, Any], None]] | None = None
         self.handled = 0
-        runtime.processes[number] = self
 
     # Messages.
 
@@ -80,8 +64,7 @@ class Process(Stepper):
             return
         box = self.mailbox
         if box is None:
-            self.mailbox = deque((message,))
-            runtime.keep_warm(self)
+            self.make_mailbox(message)
         else:
             box.append(message)
         if self.status == MAIL:
@@ -91,15 +74,10 @@ class Process(Stepper):
                 runtime.scheduled = True
                 runtime.loop.call_soon(runtime.drain, context=runtime.context)
 
-    def deliver_unseen(self, message: Any) -> None:
-        """Put `message` into the empty mailbox of a process that waits for one; the caller gives it the turn."""
-        box = self.mailbox
-        if box is None:
-            self.mailbox = deque((message,))
-            self.runtime.keep_warm(self)
-        else:
-            box.append(message)
-        self.status = READY
+    def make_mailbox(self, message: Any) -> None:
+        """A mailbox for the first message in a while."""
+        self.mailbox = deque((message,))
+        self.runtime.keep_warm(self)
 
     def deliver_urgent(self, message: Any) -> None:
         """Deliver a system message: ahead of the timer messages that wait at the end of the mailbox."""
@@ -167,16 +145,34 @@ class Process(Stepper):
 
     def first_step(self) -> Any:
         CURRENT.set(self)
-        function, args = self.entry
-        self.entry = function
-        made = function(*args)
-        coro = self.coro = made if type(made) is CoroutineType else as_coroutine(made)
+        entry = self.entry
+        if type(entry) is tuple:
+            self.entry, args = entry
+            made = self.entry(*args)
+        else:
+            made = entry()
+        coro: Any = made if type(made) is CoroutineType else as_coroutine(made)
         if coro is None:
-            raise StopIteration(made)
-        return coro.send(None)
+            self.returned(made)
+            return DONE
+        try:
+            waits_for = coro.send(None)
+        except StopIteration as stop:
+            self.returned(stop.value)
+            return DONE
+        self.coro = coro
+        self.runtime.processes[self.id] = self
+        return waits_for
 
     def returned(self, value: Any) -> None:
-        if self.exit_reason is ALIVE:
+        if self.ties is None and self.side is None:
+            # Nobody to tell and nothing to clean up: the end of most processes, and half the cost of the others'.
+            self.exit_reason = "normal"
+            self.alert = True
+            self.status = ENDED
+            self.coro = self.parent = self.mailbox = None
+            self.context = NO_CONTEXT
+        elif self.exit_reason is ALIVE:
             self.end("normal")
         else:
             self.finished()
@@ -215,8 +211,11 @@ class Process(Stepper):
 
     def finished(self) -> None:
         super().finished()
-        if self.runtime.zombies:
-            self.runtime.zombies.pop(self, None)
+        runtime = self.runtime
+        if runtime.zombies:
+            runtime.zombies.pop(self, None)
+            if not runtime.zombies and runtime.rest is not None and not runtime.rest.done():
+                runtime.rest.set_result(None)
 
     # The end.
 
@@ -234,29 +233,24 @@ class Process(Stepper):
         runtime = self.runtime
         self.exit_reason = reason
         self.alert = True
-        del runtime.processes[self.id]
+        runtime.processes.pop(self.id, None)
         self.mailbox = None
-        if self.name is not None:
-            runtime.names.pop(self.name, None)
-        if self.hooks is not None:
-            self._run_hooks(reason)
-        if self.monitoring is not None:
-            self._stop_monitoring()
-        if self.links or self.monitors:
-            runtime.deaths.append(self)
-            if not runtime.announcing:
-                announce_deaths(runtime)
+        ties = self.ties
+        if ties is not None:
+            if ties.name is not None:
+                runtime.names.pop(ties.name, None)
+            if ties.hooks is not None:
+                self._run_hooks(ties, reason)
+            if ties.monitoring is not None:
+                self.stop_monitoring()
+            if ties.links or ties.monitors:
+                runtime.deaths.append(self)
+                if not runtime.announcing:
+                    announce_deaths(runtime)
         self.parent = None
 
-    def _stop_monitoring(self) -> None:
-        monitoring, self.monitoring = self.monitoring, None
-        for ref in monitoring or ():
-            ref.active = False
-            if ref.target.monitors is not None:
-                ref.target.monitors.pop(ref, None)
-
-    def _run_hooks(self, reason: Any) -> None:
-        hooks, self.hooks = self.hooks, None
+    def _run_hooks(self, ties: Ties, reason: Any) -> None:
+        hooks, ties.hooks = ties.hooks, None
         for hook in hooks or ():
             try:
                 hook(self, reason)
@@ -332,68 +326,8 @@ class Process(Stepper):
 
     def monitor_fired(self, ref: MonitorRef, reason: Any) -> None:
         """A monitored process has ended."""
-        if self.monitoring is not None:
-            self.monitoring.pop(ref, None)
+        self.end_monitor(ref)
         self.deliver(Down(ref, ref.shown, reason))
-
-    # Relations.
-
-    def link(self, other: Process) -> None:
-        """Link two live processes."""
-        if self.links is None:
-            self.links = {}
-        if other.links is None:
-            other.links = {}
-        self.links[other] = None
-        other.links[self] = None
-
-    def unlink(self, other: Process) -> None:
-        """Take the link away, if there is one."""
-        if self.links is not None and self.links.pop(other, 0) is None and other.links is not None:
-            other.links.pop(self, None)
-
-    def monitor(self, target: Process | None, shown: Any) -> MonitorRef:
-        """Watch `target`; a dead one is reported at once, and a process never hears of its own end."""
-        ref = MonitorRef(self, target, shown)
-        if target is self:
-            ref.active = False
-            return ref
-        if target is None or target.exit_reason is not ALIVE:
-            ref.active = False
-            self.deliver(Down(ref, shown, "noproc"))
-            return ref
-        if self.monitoring is None:
-            self.monitoring = {}
-        if target.monitors is None:
-            target.monitors = {}
-        self.monitoring[ref] = None
-        target.monitors[ref] = None
-        return ref
-
-    def demonitor(self, ref: MonitorRef) -> bool:
-        """Stop watching; whether the monitor was still active."""
-        if not ref.active:
-            return False
-        ref.active = False
-        ref.target.monitors.pop(ref, None)
-        if self.monitoring is not None:
-            self.monitoring.pop(ref, None)
-        return True
-
-    def register(self, name: str) -> None:
-        """Give this live process a local name."""
-        if self.name is not None:
-            raise NameTaken(name, f"cannot be given to {self!r}, which has a name")
-        if name in self.runtime.names:
-            raise NameTaken(name)
-        self.name = name
-        self.runtime.names[name] = self
-
-    def at_exit(self, hook: Callable[[Process, Any], None]) -> None:
-        """Call `hook(process, reason)` when the process ends, before links and monitors are told."""
-        if self.hooks is None:
-            self.hooks = []
-        self.hooks.append(hook)
 
     # For people.
 
@@ -423,7 +357,7 @@ class Process(Stepper):
 
     def initial_call(self) -> str:
         """The function that the process runs."""
-        entry = self.entry[0] if type(self.entry) is tuple else self.entry
+        entry: Any = self.entry[0] if type(self.entry) is tuple else self.entry
         return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
 
     def ancestors(self) -> list[Process]:
@@ -453,13 +387,16 @@ def announce_deaths(runtime: Scheduler) -> None:
         while deaths:
             dead = deaths.popleft()
             reason = dead.exit_reason
-            links, dead.links = dead.links, None
-            monitors, dead.monitors = dead.monitors, None
-            for ref in monitors or ():
-                ref.target_down(reason)
+            ties = dead.ties
+            if ties is None:
+                continue
+            links, ties.links = ties.links, None
+            monitors, ties.monitors = ties.monitors, None
+            for watcher in monitors or ():
+                watcher.target_down(reason)
             for other in links or ():
-                if other.links is not None:
-                    other.links.pop(dead, None)
+                if other.ties is not None and other.ties.links is not None:
+                    other.ties.links.pop(dead, None)
                 other.link_broken(dead, reason)
     finally:
         runtime.announcing = False

@@ -27,21 +27,26 @@ class Pid:
 
     Attributes:
         id: Its number in its runtime.
-        label: What it runs, for people; None until asked for.
+        label: What it is called in logs, when somebody has said so.
+        exit_reason: Why it ended; `ALIVE` while it runs.
     """
 
-    __slots__ = ("__weakref__", "exit_reason", "id", "label", "name")
+    __slots__ = ("__weakref__", "exit_reason", "id", "label")
 
     def __init__(self, number: int, label: str | None) -> None:
         self.id = number
         self.label = label
-        self.name: str | None = None
         self.exit_reason: Any = ALIVE
 
     @property
     def alive(self) -> bool:
         """Whether the process has not ended; false at once when it was killed."""
         return self.exit_reason is ALIVE
+
+    @property
+    def name(self) -> str | None:
+        """The locally registered name, if there is one."""
+        return None
 
     def __repr__(self) -> str:
         return f"<pid {self.id} {self.name or self.label or 'process'}>"

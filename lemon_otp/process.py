@@ -126,16 +126,18 @@ def _spawn(
     if parent is None:
         raise NotAProcess("only a process can spawn; enter `async with Runtime()` or use `run(main)`")
     runtime = parent.runtime
-    entry = (fn, args) if on == "loop" else _outside_entry(on, fn, args)
+    entry: Any = fn if not args else (fn, args)
+    if on != "loop":
+        entry = _outside_entry(on, fn, args)
     process = Process(runtime, copy_context(), entry, parent)
     if name is not None:
         try:
             process.register(name)
         except BaseException:
-            runtime.processes.pop(process.id)
+            process.exit_reason = "normal"
             raise
     if trap:
-        process.trap = True
+        process.set_trap(True)
     if label is not None:
         process.label = label
     runtime.enqueue(process)
@@ -293,9 +295,7 @@ def exit_signal(pid: Pid, reason: Any) -> None:
 
 def trap_exit(flag: bool) -> bool:
     """Turn exit signals into Exit messages, or stop doing so; the setting before."""
-    me = current_process()
-    before, me.trap = me.trap, flag
-    return before
+    return current_process().set_trap(flag)
 
 
 def at_exit(pid: Pid, hook: Callable[[Pid, Any], None]) -> None:
@@ -321,10 +321,10 @@ def register(name: str, pid: Pid) -> None:
 
 def unregister(name: str) -> None:
     """Take a local name away. Raises NoProcess."""
-    process = current_runtime().names.pop(name, None)
+    process = current_runtime().names.get(name)
     if process is None:
         raise NoProcess(name)
-    process.name = None
+    process.unregister()
 
 
 def whereis(name: Name) -> Pid | None:

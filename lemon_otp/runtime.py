@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import Token, copy_context
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -37,6 +38,7 @@ class AttachedProcess(Process):
         self.status = CELL
         self.task: asyncio.Task[Any] | None = asyncio.current_task()
         self.waiter: Any = None
+        runtime.processes[self.id] = self
 
     def first_step(self) -> Any:
         """Reached through the run queue, which a message has brought here: wake the task that waits."""
@@ -141,7 +143,7 @@ class Runtime:
     @property
     def processes(self) -> list[Pid]:
         """Every live process, oldest first."""
-        return list(self.scheduler.processes.values())
+        return list(self.scheduler.live())
 
     @property
     def zombies(self) -> list[Pid]:
@@ -177,12 +179,12 @@ class Runtime:
         root = self._root
         assert root is not None
         root.task = None
-        for process in list(reversed(scheduler.processes.values())):
+        for process in reversed(scheduler.live()):
             if process.exit_reason is ALIVE:
                 process.die("killed")
-        deadline_s = scheduler.loop.time() + LEFTOVERS_S
-        while scheduler.zombies and scheduler.loop.time() < deadline_s:
-            await asyncio.sleep(0)
+        if scheduler.zombies:
+            scheduler.rest = scheduler.loop.create_future()
+            await asyncio.wait([scheduler.rest], timeout=LEFTOVERS_S)
         scheduler.closed = True
         scheduler.timers.clear()
         if isinstance(scheduler.clock, RealClock):
@@ -195,10 +197,8 @@ class Runtime:
         tokens, self._tokens = self._tokens, None
         if tokens is not None:
             for token in tokens:
-                try:
+                with suppress(ValueError):  # entered in another context, as a fixture does; that context is gone
                     token.var.reset(token)
-                except ValueError:
-                    pass  # entered in another context, as a fixture does; that context is gone
 
 
 def run(main: Callable[..., Awaitable[T]], *args: Any, clock: Clock | None = None, debug: bool | None = None) -> T:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextvars import Context, ContextVar
 from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lemon_otp.clock import Clock, RealClock, Timers
+from lemon_otp.pid import ALIVE
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -46,6 +47,9 @@ FUTURE: Final = 3
 """Waits for a future of the loop."""
 ENDED: Final = 4
 """Will never run again."""
+
+DONE: Final = 5
+"""Of a first step: there is nothing to wait for, the coroutine has ended already."""
 
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
@@ -90,10 +94,11 @@ class Scheduler:
     """One event loop's processes and the queue of those that can run.
 
     Attributes:
-        processes: Every live process by its number.
+        processes: The live processes that have waited for something, by number; see `live`.
         names: Locally registered names.
         name_services: Running registries by name, for `Via`.
         zombies: Dead processes whose coroutine has not ended yet.
+        rest: Settled when the last zombie has ended; only while the runtime waits for that.
         store: Where modules built on processes keep what belongs to this runtime, by their own key.
         drains: How often processes have been given turns.
         outer: The tasks and processes in whose turn the running one was given its own.
@@ -109,6 +114,7 @@ class Scheduler:
         self.names: dict[str, Process] = {}
         self.name_services: dict[str, NameService] = {}
         self.zombies: dict[Process, None] = {}
+        self.rest: asyncio.Future[None] | None = None
         self.store: dict[Any, Any] = {}
         self.handlers: dict[tuple[str, ...], tuple[Any, ...]] = {}
         self.queue: deque[Process] = deque()
@@ -117,7 +123,6 @@ class Scheduler:
         self.scheduled = False
         self.closed = False
         self.fuel = FUEL
-        self.depth = 0
         self.drains = 0
         self.outer: list[Any] = []
         self.warm: list[Process] = []
@@ -148,7 +153,7 @@ class Scheduler:
         self.fuel = FUEL
         self.drains += 1
         try:
-            self.give_turns(self._upcoming())
+            self._give_turns(TURNS)
         finally:
             TASKS.pop(self.loop, None)
             if self.queue and not self.closed:
@@ -156,17 +161,13 @@ class Scheduler:
             else:
                 self.scheduled = False
 
-    def _upcoming(self) -> Iterator[Process]:
-        queue = self.queue
-        for _ in range(TURNS):
+    def _give_turns(self, turns: int) -> None:
+        """Give turns to the first in the queue. Whoever calls puts the current task back."""
+        tasks, loop, queue = TASKS, self.loop, self.queue
+        for _ in range(turns):
             if not queue or self.fuel <= 0:
                 return
-            yield queue.popleft()
-
-    def give_turns(self, processes: Iterable[Process]) -> None:
-        """Give each its turn as the current task. Whoever calls puts the current task back."""
-        tasks, loop, queue = TASKS, self.loop, self.queue
-        for process in processes:
+            process = queue.popleft()
             if process.status:  # is not READY: it ended while it stood in the queue
                 continue
             coro = process.coro
@@ -185,7 +186,9 @@ class Scheduler:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
             else:
-                if process.alert:
+                if waits_for is DONE:
+                    pass
+                elif process.alert:
                     process.suspended(waits_for)
                 elif waits_for is MAIL:
                     process.status = MAIL
@@ -198,34 +201,43 @@ class Scheduler:
         """Give one turn from a callback of the loop."""
         self.fuel = FUEL
         self.drains += 1
+        self.queue.appendleft(process)
         try:
-            self.give_turns((process,))
+            self._give_turns(1)
         finally:
             TASKS.pop(self.loop, None)
-            if self.queue and not self.scheduled:
-                self.scheduled = True
-                self.loop.call_soon(self.drain, context=self.context)
+            self._schedule()
 
     def run_inside(self, process: Process) -> None:
         """Give one turn in the middle of the turn of another process or task."""
         tasks, loop = TASKS, self.loop
         outer = tasks.get(loop)
         self.outer.append(outer)
-        if not self.depth:
-            self.drains += 1
-        self.depth += 1
+        self.queue.appendleft(process)
         try:
-            self.give_turns((process,))
+            self._give_turns(1)
         finally:
-            self.depth -= 1
             self.outer.pop()
             if outer is None:
                 tasks.pop(loop, None)
             else:
                 tasks[loop] = outer
-            if self.queue and not self.scheduled:
-                self.scheduled = True
-                loop.call_soon(self.drain, context=self.context)
+            if not self.scheduled:
+                self._schedule()
+
+    def _schedule(self) -> None:
+        if self.queue and not self.scheduled:
+            self.scheduled = True
+            self.drains += 1
+            self.loop.call_soon(self.drain, context=self.context)
+
+    def live(self) -> list[Process]:
+        """Every live process, oldest first: those known, and those that have not had or not finished a turn yet."""
+        found = dict(self.processes)
+        for process in (*self.queue, *self.outer, self.running):
+            if process is not None and getattr(process, "exit_reason", None) is ALIVE:
+                found[process.id] = process
+        return [found[number] for number in sorted(found)]
 
     def is_running(self, process: Process) -> bool:
         """Whether code of `process` is on the Python stack."""

@@ -47,6 +47,7 @@ class ServerProcess(Process):
         "state",
         "sys",
         "via",
+        "watched",
     )
 
     def __init__(self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any) -> None:
@@ -61,6 +62,8 @@ class ServerProcess(Process):
         self.idle_timeout_s: float | None = None
         self.idle_timer: Timer | None = None
         self.sys: SystemState | None = None
+        self.watched = False
+        runtime.processes[self.id] = self
 
     def initial_call(self) -> str:
         return f"{type(self.server).__module__}.{type(self.server).__qualname__}.init"
@@ -68,8 +71,7 @@ class ServerProcess(Process):
     # Turns.
 
     def first_step(self) -> Any:
-        coro = self.coro = self.serve() if self.starter is None else self.serve_first()
-        return coro.send(None)
+        return self.take_up(self.serve() if self.starter is None else self.serve_first())
 
     def returned(self, value: Any) -> None:
         """The mailbox is empty, or the turn is over."""
@@ -155,9 +157,7 @@ class ServerProcess(Process):
     def _refuse(self, starter: Caller, answer: StartFailed | None) -> None:
         """Free the name and tell the starter that there will be no server."""
         if self.exit_reason is ALIVE:
-            if self.name is not None:
-                self.runtime.names.pop(self.name, None)
-                self.name = None
+            self.unregister()
             if self.via is not None:
                 service = self.runtime.name_services.get(self.via.registry)
                 if service is not None:
@@ -174,14 +174,12 @@ class ServerProcess(Process):
             if not box or self.alert:
                 return
             runtime.fuel -= 1
-            if self.sys is None:
-                message = box.popleft()
-            else:
+            if self.watched:
                 message = self._take_watched()
                 if message is NOTHING:
                     return
-            if self.idle_timeout_s is not None:
-                self._stop_idle_timer()
+            else:
+                message = box.popleft()
             self.handled += 1
             self.last_message = message
             kind = type(message)
@@ -210,38 +208,51 @@ class ServerProcess(Process):
                 await self._clean_up(error)
                 raise
             kind = type(result)
-            if kind is NoReply:
+            if kind is NoReply and result.timeout_s is None and result.continue_ is UNSET:
                 self.state = result.state
-            elif kind is Reply and caller is not None:
+            elif (
+                kind is Reply
+                and caller is not None
+                and result.timeout_s is None
+                and result.continue_ is UNSET
+                and not self.watched
+            ):
                 self.state = result.state
                 caller.answer(result.value)
-                if self.sys is not None:
-                    self.sys.saw("out", result.value, self.state)
             else:
-                await self._conclude(result, caller)
-                continue
-            self.idle_timeout_s = result.timeout_s
-            if result.continue_ is not UNSET:
                 await self._conclude(result, caller)
 
     def _take_watched(self) -> Any:
-        box, system = self.mailbox, self.sys
+        """Take the next message of a server that is watched, suspended, or waits for a limited time."""
+        box, system, parent = self.mailbox, self.sys, self.linked_parent
         assert box is not None
-        assert system is not None
-        parent = self.linked_parent
-        message = take(box, (lambda waiting: is_wanted(waiting, parent)) if system.suspended else None)
-        if message is not NOTHING and not (type(message) is tuple and message and message[0] is SYSTEM):
-            system.saw("in", message, self.state)
-        return message
-
-    def _stop_idle_timer(self) -> None:
+        suspended = system is not None and system.suspended
+        message = take(box, (lambda waiting: is_wanted(waiting, parent)) if suspended else None)
+        if message is NOTHING:
+            return NOTHING
         if self.idle_timer is not None:
             self.runtime.timers.cancel(self.idle_timer)
             self.idle_timer = None
+        if not (type(message) is tuple and message and message[0] is SYSTEM):
+            self.idle_timeout_s = None
+            if system is not None:
+                system.saw("in", message, self.state)
+            else:
+                self.watched = False
+        return message
 
     def _go_on(self, result: Init[Any] | Reply[Any] | NoReply[Any]) -> None:
         self.state = result.state
-        self.idle_timeout_s = result.timeout_s
+        if result.timeout_s is not None:
+            self.idle_timeout_s = result.timeout_s
+            self.watched = True
+
+    def watch_system(self) -> SystemState:
+        """The state that `sys` keeps of this server, from now on."""
+        if self.sys is None:
+            self.sys = SystemState()
+            self.watched = True
+        return self.sys
 
     async def _conclude(self, result: Any, caller: Caller | None) -> None:
         """Deal with every result that is not simply "go on"."""
@@ -251,6 +262,8 @@ class ServerProcess(Process):
                 await self._stop(result, caller)
             if kind is Reply and caller is not None:
                 caller.answer(result.value)
+                if self.sys is not None:
+                    self.sys.saw("out", result.value, result.state)
             elif kind is not NoReply and kind is not Init:
                 expected = "Reply, NoReply or Stop" if caller is not None else "NoReply or Stop"
                 error = BadReturn("the callback", result, expected)

@@ -17,7 +17,7 @@ from types import CoroutineType, FrameType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.scheduler import CELL, ENDED, FUTURE, MAIL, READY, Scheduler
+from lemon_otp.scheduler import CELL, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -108,6 +108,16 @@ class Stepper(Pid):
     def first_step(self) -> Any:
         """Make the coroutine and take its first step."""
         raise RuntimeError("nothing to run")
+
+    def take_up(self, coro: Coroutine[Any, Any, Any]) -> Any:
+        """Take the first step of a coroutine, and keep it if it waits."""
+        try:
+            waits_for = coro.send(None)
+        except StopIteration as stop:
+            self.returned(stop.value)
+            return DONE
+        self.coro = coro
+        return waits_for
 
     def alerted_step(self) -> Any:
         """Take a step that may begin with an exception thrown in."""

@@ -149,13 +149,13 @@ def _answer(process: ServerProcess, request: Any) -> Any:
             process.state = change(process.state)
             return process.state
         case Suspend():
-            _system_state(process).suspended = True
+            process.watch_system().suspended = True
             return None
         case Resume():
-            _system_state(process).suspended = False
+            process.watch_system().suspended = False
             return None
         case Trace(watcher):
-            _system_state(process).watcher = watcher
+            process.watch_system().watcher = watcher
             return None
         case CountMessages(what):
             return _count(process, what)
@@ -164,14 +164,8 @@ def _answer(process: ServerProcess, request: Any) -> Any:
     raise BadArgument(f"{request!r} is no system request")
 
 
-def _system_state(process: ServerProcess) -> SystemState:
-    if process.sys is None:
-        process.sys = SystemState()
-    return process.sys
-
-
 def _count(process: ServerProcess, what: str) -> Statistics | None:
-    state = _system_state(process)
+    state = process.watch_system()
     now_s = process.runtime.clock.monotonic_s()
     if what == "get":
         if state.counting_since_s is None:

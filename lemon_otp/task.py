@@ -255,12 +255,7 @@ class Task(MonitorRef, Generic[T]):
         if process.exit_reason is not ALIVE:
             self.target_down("noproc")
             return
-        if owner.monitoring is None:
-            owner.monitoring = {}
-        if process.monitors is None:
-            process.monitors = {}
-        owner.monitoring[self] = None
-        process.monitors[self] = None
+        owner.begin_monitor(self, process)
 
     def deliver_value(self, value: Any) -> None:
         """The work is done: hand the value to the owner, which may be waiting for nothing else."""
@@ -277,8 +272,7 @@ class Task(MonitorRef, Generic[T]):
         if not self.awaited:
             self.owner.monitor_fired(self, reason)
             return
-        if self.owner.monitoring is not None:
-            self.owner.monitoring.pop(self, None)
+        self.owner.end_monitor(self)
         self.failure = reason
         self._settle()
 
@@ -388,8 +382,7 @@ class TaskProcess(Process):
     def first_step(self) -> Any:
         if self.task.target is not None:
             return super().first_step()
-        coro = self.coro = self._begin_later()
-        return coro.send(None)
+        return self.take_up(self._begin_later())
 
     async def _begin_later(self) -> Any:
         """The owner has not yet been told that its task exists; it may die, or turn away, before it is."""

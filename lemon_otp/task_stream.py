@@ -130,9 +130,7 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
             exit_signal(pid, "kill")
         if running:
             self._discard({entry.task.ref for entry in running.values()}, {e.task.pid for e in running.values()})
-        hooks = self._owner.hooks
-        if hooks is not None and self._owner_ended in hooks:
-            hooks.remove(self._owner_ended)
+        self._owner.not_at_exit(self._owner_ended)
 
     async def _fill(self) -> None:
         while not self._exhausted and len(self._running) < self._at_a_time:

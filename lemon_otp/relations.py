@@ -1,0 +1,189 @@
+"""Edge. What ties a process to others: its name, links, monitors both ways, hooks.
+
+Most short-lived processes have none of these, so they stand in an object of their own that is made with the
+first tie; a process without one ends in a single comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lemon_otp.errors import NameTaken
+from lemon_otp.exits import Down
+from lemon_otp.pid import ALIVE, MonitorRef
+from lemon_otp.stepper import Stepper
+
+if TYPE_CHECKING:
+    from lemon_otp.machine import Process
+
+
+class Watcher(Protocol):
+    """What is told when a process ends: a monitor, or somebody who waits for an answer."""
+
+    def target_down(self, reason: Any) -> None:
+        """The process has ended."""
+        ...
+
+
+class Ties:
+    """The relations of one process; a part that it has none of is None."""
+
+    __slots__ = ("hooks", "links", "monitoring", "monitors", "name", "trap")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.trap = False
+        self.links: dict[Process, None] | None = None
+        self.monitors: dict[Watcher, None] | None = None
+        self.monitoring: dict[MonitorRef, None] | None = None
+        self.hooks: list[Callable[[Process, Any], None]] | None = None
+
+
+class Related(Stepper):
+    """A stepper with relations."""
+
+    __slots__ = ("ties",)
+
+    ties: Ties | None
+
+    def tie(self) -> Ties:
+        """The relations, made when there are none."""
+        ties = self.ties
+        if ties is None:
+            ties = self.ties = Ties()
+        return ties
+
+    # To read.
+
+    @property
+    def name(self) -> str | None:
+        """The locally registered name."""
+        return None if self.ties is None else self.ties.name
+
+    @property
+    def trap(self) -> bool:
+        """Whether exit signals become messages."""
+        return self.ties is not None and self.ties.trap
+
+    @property
+    def links(self) -> tuple[Process, ...]:
+        """The processes that this one is linked to."""
+        return () if self.ties is None else tuple(self.ties.links or ())
+
+    @property
+    def monitors(self) -> tuple[Watcher, ...]:
+        """What will be told when this process ends."""
+        return () if self.ties is None else tuple(self.ties.monitors or ())
+
+    @property
+    def monitoring(self) -> tuple[MonitorRef, ...]:
+        """The monitors that this process has set."""
+        return () if self.ties is None else tuple(self.ties.monitoring or ())
+
+    # To change.
+
+    def set_trap(self, flag: bool) -> bool:
+        """Turn exit signals into messages, or stop doing so; the setting before."""
+        ties = self.tie()
+        before, ties.trap = ties.trap, flag
+        return before
+
+    def link(self, other: Process) -> None:
+        """Link two live processes."""
+        mine, theirs = self.tie(), other.tie()
+        if mine.links is None:
+            mine.links = {}
+        if theirs.links is None:
+            theirs.links = {}
+        mine.links[other] = None
+        theirs.links[self.as_process()] = None
+
+    def is_linked(self, other: Process) -> bool:
+        """Whether the two are linked."""
+        return self.ties is not None and self.ties.links is not None and other in self.ties.links
+
+    def unlink(self, other: Process) -> None:
+        """Take the link away, if there is one."""
+        if self.ties is not None and self.ties.links is not None:
+            self.ties.links.pop(other, None)
+        if other.ties is not None and other.ties.links is not None:
+            other.ties.links.pop(self.as_process(), None)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher.target_down` when this live process ends."""
+        ties = self.tie()
+        if ties.monitors is None:
+            ties.monitors = {}
+        ties.monitors[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Forget a watcher."""
+        if self.ties is not None and self.ties.monitors is not None:
+            self.ties.monitors.pop(watcher, None)
+
+    def monitor(self, target: Process | None, shown: Any) -> MonitorRef:
+        """Watch `target`; a dead one is reported at once, and a process never hears of its own end."""
+        ref = MonitorRef(self, target, shown)
+        if target is self:
+            ref.active = False
+        elif target is None or target.exit_reason is not ALIVE:
+            ref.active = False
+            self.as_process().deliver(Down(ref, shown, "noproc"))
+        else:
+            self.begin_monitor(ref, target)
+        return ref
+
+    def begin_monitor(self, ref: MonitorRef, target: Process) -> None:
+        """Set a monitor of this process on a live one."""
+        ties = self.tie()
+        if ties.monitoring is None:
+            ties.monitoring = {}
+        ties.monitoring[ref] = None
+        target.watch(ref)
+
+    def end_monitor(self, ref: MonitorRef) -> None:
+        """Forget a monitor whose target has ended."""
+        if self.ties is not None and self.ties.monitoring is not None:
+            self.ties.monitoring.pop(ref, None)
+
+    def demonitor(self, ref: MonitorRef) -> bool:
+        """Stop watching; whether the monitor was still active."""
+        if not ref.active:
+            return False
+        ref.active = False
+        ref.target.unwatch(ref)
+        self.end_monitor(ref)
+        return True
+
+    def stop_monitoring(self) -> None:
+        """Take every monitor of this process away, because it ends."""
+        for ref in self.monitoring:
+            self.demonitor(ref)
+
+    def register(self, name: str) -> None:
+        """Give this live process a local name. Raises NameTaken."""
+        if self.name is not None:
+            raise NameTaken(name, f"cannot be given to {self!r}, which has a name")
+        if name in self.runtime.names:
+            raise NameTaken(name)
+        self.tie().name = name
+        self.runtime.names[name] = self.as_process()
+
+    def unregister(self) -> None:
+        """Take the local name away, if there is one."""
+        if self.ties is not None and self.ties.name is not None:
+            self.runtime.names.pop(self.ties.name, None)
+            self.ties.name = None
+
+    def at_exit(self, hook: Callable[[Process, Any], None]) -> None:
+        """Call `hook(process, reason)` when the process ends, before links and monitors are told."""
+        ties = self.tie()
+        if ties.hooks is None:
+            ties.hooks = []
+        ties.hooks.append(hook)
+
+    def not_at_exit(self, hook: Callable[[Process, Any], None]) -> None:
+        """Forget a hook, if it is there."""
+        if self.ties is not None and self.ties.hooks is not None and hook in self.ties.hooks:
+            self.ties.hooks.remove(hook)
