@@ -192,7 +192,7 @@ def pattern_spans(text: str, old: str, pattern: str) -> list[tuple[int, int]]:
 
 
 def window_start(text: str, at: int, lines: int, lowest: int) -> int:
-    for _line in range(lines + 1):
+    for _line in range(2 * lines + 2):  # CR LF is met as two
         at = max(text.rfind("\n", max(0, lowest), at), text.rfind("\r", max(0, lowest), at))
         if at < 0:
             return max(0, lowest)

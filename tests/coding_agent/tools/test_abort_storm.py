@@ -146,7 +146,10 @@ async def test_a_host_that_dies_leaves_no_child(folder: Path, number: signal.Sig
 async def test_a_minder_that_is_killed_takes_its_children_along(bench: Bench) -> None:
     """A command that kills the process above it does not set itself free."""
     token = f"{TOKEN}minder{os.getpid()}"
-    await bench.call("bash", command=f"(setsid bash -c 'exec -a {token} sleep 600' &); sleep 0.1; kill -9 $PPID; exec -a {token} sleep 600")
+    await bench.call(
+        "bash",
+        command=f"(setsid bash -c 'exec -a {token} sleep 600' &); sleep 0.1; kill -9 $PPID; exec -a {token} sleep 600",
+    )
 
     await until(lambda: not named(token), "everything is gone")
     assert await bench.text("bash", command="echo next") == "next\n".strip()
@@ -157,7 +160,9 @@ async def test_a_keeper_that_is_killed_is_replaced(bench: Bench) -> None:
     token = f"{TOKEN}keeper{os.getpid()}"
     helper = bench.workspace.keeper
     await bench.call("bash", command="true")
-    task = started(bench.call("bash", command=f"(setsid bash -c 'exec -a {token} sleep 600' &); exec -a {token} sleep 600"))
+    task = started(
+        bench.call("bash", command=f"(setsid bash -c 'exec -a {token} sleep 600' &); exec -a {token} sleep 600")
+    )
     await until(lambda: len(named(f"{token}\0")) >= 2, "its command is up")
     assert helper.pid is not None
     os.kill(helper.pid, signal.SIGKILL)

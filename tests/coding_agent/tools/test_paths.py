@@ -98,7 +98,9 @@ async def test_a_folder_given_for_reading_is_not_for_writing(folder: Path) -> No
             await guard.admit(place, "write")
 
 
-@pytest.mark.parametrize("path", ["/proc/self/environ", "/dev/zero", "/sys/kernel/notes", "/proc/self/root/etc/passwd", "/dev/tcp"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "/dev/zero", "/sys/kernel/notes", "/proc/self/root/etc/passwd", "/dev/tcp"]
+)
 async def test_kernel_files_and_devices_are_refused_under_any_policy(folder: Path, path: str) -> None:
     """Even when all is allowed: these are not files, and reading them has effects or never ends."""
     guard = PathGuard(folder, outside="allow")
@@ -137,7 +139,10 @@ def test_paths_that_cannot_be_walked_are_named(folder: Path, put: Put, path: str
             guard.locate(path)
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".GIT/config", "sub/.git/config", ".g\u200dit/x", "\uff0egit/x", ".lemon/settings"])
+@pytest.mark.parametrize(
+    "path",
+    [".git/hooks/pre-commit", ".GIT/config", "sub/.git/config", ".g\u200dit/x", "\uff0egit/x", ".lemon/settings"],
+)
 async def test_writing_into_protected_folders_is_asked_for(folder: Path, path: str) -> None:
     """Hooks, configuration and our own settings make programs run: any spelling a file system may fold is known."""
     guard = PathGuard(folder)
@@ -192,9 +197,9 @@ async def test_a_directory_swapped_for_a_link_meanwhile_is_not_followed(folder: 
         os.close(fd)
 
 
-PART = st.sampled_from(["a", "b", "..", ".", "", "link", "up", "abs", "dangle", "f", "\u00e9", ".git", "x" * 50]) | st.text(
-    max_size=5
-)
+PART = st.sampled_from(
+    ["a", "b", "..", ".", "", "link", "up", "abs", "dangle", "f", "\u00e9", ".git", "x" * 50]
+) | st.text(max_size=5)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
