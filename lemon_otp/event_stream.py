@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias,
 from lemon_otp import event_stream_guard as guard
 from lemon_otp.errors import CallTimeout, StreamFailed
 from lemon_otp.event_queue import DropStrategy, EventQueue, StreamStats
+from lemon_otp.machine import Process
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_process, current_runtime, send, spawn
 from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamReady, StreamResult, Terminals
@@ -60,6 +61,7 @@ class EventStream(Generic[E, R]):
         "_readers",
         "_runtime",
         "_subscribers",
+        "_task",
         "_terminal",
         "_terminals",
         "_told",
@@ -75,6 +77,7 @@ class EventStream(Generic[E, R]):
         self._terminals = terminals
         self._outcome: Outcome | None = None
         self._terminal: object = _UNSEEN
+        self._task: Pid | None = None
         self._abort: Any = None
         self._readers: deque[_Seat] = deque()
         self._waiting: list[_Seat] = []
@@ -124,6 +127,8 @@ class EventStream(Generic[E, R]):
             grace_s=guard.grace_s(cancel_grace_ms),
         )
         stream.pid = spawn(guard.run, stream, watched, link=link, label="event_stream")
+        if isinstance(stream.pid, Process):
+            stream.pid.at_exit(stream._guard_ended)
         return stream
 
     @classmethod
@@ -202,7 +207,7 @@ class EventStream(Generic[E, R]):
             signal: Something with `abort(reason)` that `cancel` calls before it stops the task.
         """
         if self._outcome is None:
-            self._abort = signal
+            self._task, self._abort = task, signal
             send(self.pid, guard.Attach(task))
 
     # The reader's side.
@@ -288,11 +293,13 @@ class EventStream(Generic[E, R]):
         """Whether a reader has taken the terminal event."""
         return self._terminal is _END
 
-    def guard_ended(self) -> None:
-        """The guard process is gone. An open stream without one is closed."""
+    def _guard_ended(self, guard_process: Process, _reason: Any) -> None:
+        """The guard process is dead. An open stream without one is closed, and its task works for nobody."""
         if self._outcome is None:
-            reason = "stream_closed"
+            reason, task = "stream_closed", self._task
             self._finish(self._terminals.canceled(reason), Failed(reason), extra_slot=True)
+            if isinstance(task, Process):
+                task.exit_signal(guard_process, "shutdown")
 
     def _push_terminal(self, event: E) -> bool:
         kind = self._terminals.kind(event)
@@ -312,7 +319,7 @@ class EventStream(Generic[E, R]):
     def _finish(self, terminal: E, outcome: Outcome, *, extra_slot: bool = False) -> None:
         self._outcome = outcome
         self._terminal = terminal
-        self._abort = None
+        self._task = self._abort = None
         taken = False
         for reader in self._readers:
             if not reader.settled:

@@ -34,7 +34,6 @@ class Guarded(Protocol):
     def terminal_read(self) -> bool: ...
     def error(self, reason: Any, partial: Any = None) -> None: ...
     def cancel(self, reason: Any = ...) -> None: ...
-    def guard_ended(self) -> None: ...
 
 
 @frozen
@@ -166,16 +165,10 @@ async def run(stream: Guarded, watched: Watched) -> None:
         runner=None if watched.runner is None else monitor(watched.runner),
         deadline_s=None if watched.timeout_s is None else monotonic_s() + watched.timeout_s,
     )
-    try:
-        while not guard.finished():
-            try:
-                message = await receive(timeout_s=guard.wait_s())
-            except ReceiveTimeout:
-                guard.overdue()
-            else:
-                guard.handle(message)
-    finally:
-        killed_early = not stream.done
-        stream.guard_ended()
-        if killed_early and guard.task is not None:
-            exit_signal(guard.task, "shutdown")
+    while not guard.finished():
+        try:
+            message = await receive(timeout_s=guard.wait_s())
+        except ReceiveTimeout:
+            guard.overdue()
+        else:
+            guard.handle(message)
