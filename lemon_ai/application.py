@@ -18,12 +18,11 @@ from lemon_ai.call_dispatcher import CallDispatcher, Config
 from lemon_ai.client import SUPERVISOR as STREAMS
 from lemon_ai.provider_registry import NAME as REGISTRY
 from lemon_ai.provider_registry import ProviderRegistry
-from lemon_ai.providers.builtin import register_builtin
-from lemon_ai.providers.http import HttpTransport
+from lemon_ai.providers.builtin import Connections, register_builtin
 from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, get_env, put_env
 
 SUPERVISOR: Final = "lemon_ai.supervisor"
-_TRANSPORT: Final = "transport"
+_CONNECTIONS: Final = "connections"
 
 
 async def _start() -> Pid:
@@ -40,16 +39,16 @@ async def _start() -> Pid:
         strategy="one_for_one",
         name=SUPERVISOR,
     )
-    transport = HttpTransport(keep_alive=True)
-    put_env("lemon_ai", _TRANSPORT, transport)
-    await register_builtin(transport)
+    connections = Connections()
+    put_env("lemon_ai", _CONNECTIONS, connections)
+    await register_builtin(connections)
     return supervisor
 
 
 async def _close_connections() -> None:
-    transport = get_env("lemon_ai", _TRANSPORT)
-    if isinstance(transport, HttpTransport):
-        await transport.aclose()
+    connections = get_env("lemon_ai", _CONNECTIONS)
+    if isinstance(connections, Connections):
+        await connections.aclose()
 
 
 APPLICATION: Final = Application("lemon_ai", _start, stop=_close_connections)

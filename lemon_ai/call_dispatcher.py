@@ -60,9 +60,10 @@ T = TypeVar("T")
 _tokens = count(1)
 
 
-@frozen
 class Granted:
     """A slot is held under the token asked with."""
+
+    __slots__ = ()
 
 
 @frozen
@@ -90,9 +91,10 @@ class SetCap(Request[None]):
     cap: int
 
 
-@frozen
 class GetState(Request["DispatcherState"]):
     """Who is in and who waits."""
+
+    __slots__ = ()
 
 
 @frozen
@@ -113,11 +115,15 @@ class DispatcherState:
 
 
 @frozen
-class Withdraw:
-    """Whoever asked with this token asks no more; a slot it got meanwhile is free again."""
-
+class _About:
     provider: str
     token: int
+
+
+class Withdraw(_About):
+    """Whoever asked with this token asks no more; a slot it got meanwhile is free again."""
+
+    __slots__ = ()
 
 
 @frozen
@@ -131,20 +137,16 @@ class Attach:
     timeout_ms: int | None
 
 
-@frozen
-class WaitedTooLong:
+class WaitedTooLong(_About):
     """A timer of the queue."""
 
-    provider: str
-    token: int
+    __slots__ = ()
 
 
-@frozen
-class StreamTookTooLong:
+class StreamTookTooLong(_About):
     """A timer of a held slot."""
 
-    provider: str
-    token: int
+    __slots__ = ()
 
 
 @define

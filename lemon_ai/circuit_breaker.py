@@ -61,14 +61,16 @@ class Admit(Request[Admission]):
     take: bool = True
 
 
-@frozen
 class GetCircuit(Request[Circuit]):
     """The circuit as it is now."""
 
+    __slots__ = ()
 
-@frozen
+
 class Reset(Request[None]):
     """Forget everything: closed."""
+
+    __slots__ = ()
 
 
 @frozen

@@ -6,7 +6,6 @@ failure that left nothing but words.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,7 @@ from lemon_ai.errors import (
     ServerFailed,
     StreamTruncated,
 )
+from lemon_ai.patterns import Pattern
 from lemon_ai.redaction import redact
 from lemon_ai.retry_hints import retry_after_s
 from lemon_otp import wall_ms
@@ -47,7 +47,7 @@ RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521
 
 _TRANSIENT_STATUSES = frozenset({408, 425, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _OVERFLOW_CODES = ("context_length_exceeded", "max_tokens_exceeded", "token_limit_exceeded", "too_many_prompt_tokens")
-_OVERFLOW = re.compile(
+_OVERFLOW = Pattern(
     r"context_length_exceeded|context length|maximum context|token limit|too many tokens|prompt is too long"
     r"|input is too long for requested model|exceeds the context window|input token count.*exceeds the maximum"
     r"|maximum prompt length is \d+|reduce the length of the messages|exceeds the limit of \d+"
@@ -56,32 +56,32 @@ _OVERFLOW = re.compile(
     r"|length of all messages is too long",
     re.IGNORECASE | re.DOTALL,
 )
-_RATE = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
-_RATE_CODE = re.compile(r"rate_?limit|throttl|too_?many_?requests|resource_?exhausted|^429$", re.IGNORECASE)
-_QUOTA_CODE = re.compile(r"insufficient_quota|usage_limit|usage_not_included|billing|credit_?balance", re.IGNORECASE)
-_QUOTA = re.compile(
+_RATE = Pattern(r"rate.?limit|too many requests", re.IGNORECASE)
+_RATE_CODE = Pattern(r"rate_?limit|throttl|too_?many_?requests|resource_?exhausted|^429$", re.IGNORECASE)
+_QUOTA_CODE = Pattern(r"insufficient_quota|usage_limit|usage_not_included|billing|credit_?balance", re.IGNORECASE)
+_QUOTA = Pattern(
     r"(?:monthly|weekly|daily|plan|chatgpt) usage limit|usage limit (?:has been |was )?reached|billing details"
     r"|credit balance is too low|insufficient (?:quota|credits|balance|funds)|out of credits",
     re.IGNORECASE,
 )
-_BUSY = re.compile(
+_BUSY = Pattern(
     r"overloaded|temporarily unavailable|service unavailable|try again later|deadline exceeded|upstream connect"
     r"|connection refused|resource exhausted|other side closed|model is (?:currently )?loading|loading model",
     re.IGNORECASE,
 )
-_BUSY_CODE = re.compile(r"overloaded|unavailable|timeout|modelnotready|capacity", re.IGNORECASE)
-_AUTH = re.compile(
+_BUSY_CODE = Pattern(r"overloaded|unavailable|timeout|modelnotready|capacity", re.IGNORECASE)
+_AUTH = Pattern(
     r"unauthori[sz]ed|authentication|(?:invalid|incorrect)[ _-](?:x-)?api[ _-]key"
     r"|api[ _-]key[ _](?:not[ _]valid|invalid)"
     r"|permission[ _]denied|forbidden|security token included in the request is (?:invalid|expired)",
     re.IGNORECASE,
 )
-_SERVER_CODE = re.compile(r"server_error|internal|api_error", re.IGNORECASE)
-_TRANSPORT = re.compile(
+_SERVER_CODE = Pattern(r"server_error|internal|api_error", re.IGNORECASE)
+_TRANSPORT = Pattern(
     r"time[d ]?-?\s?out|connection (?:refused|reset|closed)|\bdns\b|\b50[234]\b|econn(?:refused|reset)", re.IGNORECASE
 )
-_STATUS_IN_WORDS = re.compile(r"\b(?:HTTP|status)[ :]+(\d{3})\b", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
+_STATUS_IN_WORDS = Pattern(r"\b(?:HTTP|status)[ :]+(\d{3})\b", re.IGNORECASE)
+_TITLE = Pattern(r"<title[^>]*>(.*?)</title>|<h1[^>]*>(.*?)</h1>", re.IGNORECASE | re.DOTALL)
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-goog-request-id")
 _PREVIEW = 200
 
@@ -234,6 +234,8 @@ def _json_or_none(text: str) -> Any:
 def _plain(text: str) -> str:
     """What a body that is no JSON says: an HTML page its title, anything else its beginning."""
     if re.match(r"\s*(?:<!doctype|<html|<head|<\?xml|<body)", text, re.IGNORECASE):
+        import html  # its table of entities is long, and pages are rare
+
         found = _TITLE.search(text)
         title = html.unescape(next(filter(None, found.groups()), "")) if found else ""
         return " ".join(title.split())[:_PREVIEW] or "an HTML page"

@@ -32,15 +32,18 @@ _PATIENCE: Final = 200
 Options = StreamOptions | Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 
 
-async def stream(model: Model | str, context: Context, options: Options = None) -> ModelStream:
+async def stream(
+    model: Model | str, context: Context, options: Options = None, *, owner: Pid | None = None
+) -> ModelStream:
     """A model call under way: its events come through the stream that is returned.
 
-    The stream belongs to the calling process: when that ends, the call is canceled and its connection closed.
+    The stream belongs to a process: when that ends, the call is canceled and its connection closed.
 
     Args:
         model: A model, or the name of one.
         context: What the model is shown.
         options: Options, or a mapping or pairs of them; unknown names are dropped.
+        owner: The process it belongs to; None is the caller.
 
     Raises:
         UnknownModel, UnknownApi: Nothing can serve the call. Nothing was admitted.
@@ -54,7 +57,7 @@ async def stream(model: Model | str, context: Context, options: Options = None) 
     request = ProviderRequest(chosen, context, given)
 
     async def begin() -> ModelStream:
-        return await _begin(provider, request)
+        return await _begin(provider, request, owner)
 
     return await CallDispatcher.dispatch(
         chosen.provider,
@@ -90,8 +93,8 @@ async def complete(model: Model | str, context: Context, options: Options = None
         running.cancel("canceled")
 
 
-async def _begin(provider: Provider, request: ProviderRequest) -> ModelStream:
-    running = open_model_stream(request.model, timeout_ms=request.options.stream_timeout)
+async def _begin(provider: Provider, request: ProviderRequest, owner: Pid | None) -> ModelStream:
+    running = open_model_stream(request.model, timeout_ms=request.options.stream_timeout, owner=owner)
     try:
         worker = await TaskSupervisor.start_child(
             SUPERVISOR, run_call, running, provider, request, label=f"{request.model.provider}/{request.model.id}"

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit
 
 from lemon_ai.errors import MissingCredential
 from lemon_ai.models.model import Model
@@ -84,6 +83,8 @@ def canonical(provider: str) -> str:
 
 def vendor_of(url: str) -> str | None:
     """Whose host `url` is, where that is known."""
+    from urllib.parse import urlsplit  # a run without a network needs no addresses
+
     host = (urlsplit(url).hostname or "").lower()
     for vendor, ends in VENDOR_HOSTS.items():
         if any(host == end or host.endswith("." + end) for end in ends):

@@ -145,11 +145,14 @@ class AdmissionRefused(AiError):
 
 
 @define(kw_only=True, eq=False)
-class CircuitOpen(AdmissionRefused):
+class _RefusedForAWhile(AdmissionRefused):
+    retry_after_ms: int = 0
+
+
+class CircuitOpen(_RefusedForAWhile):
     """The provider has been failing, so calls to it rest for a while."""
 
     code: ClassVar[str] = "circuit_open"
-    retry_after_ms: int = 0
 
     @property
     def message(self) -> str:
@@ -157,12 +160,10 @@ class CircuitOpen(AdmissionRefused):
         return f"{self.provider} failed several times in a row; it is tried again in about {wait_s} s."
 
 
-@define(kw_only=True, eq=False)
-class RateLimitReached(AdmissionRefused):
+class RateLimitReached(_RefusedForAWhile):
     """This host's own bucket for the provider is empty."""
 
     code: ClassVar[str] = "rate_limited"
-    retry_after_ms: int = 0
 
     @property
     def message(self) -> str:

@@ -18,9 +18,9 @@ ModelStream: TypeAlias = EventStream[StreamEvent, AssistantMessage]
 """The events of one model call; `result` is the whole message."""
 
 
-def open_model_stream(model: Model, *, timeout_ms: int | None) -> ModelStream:
-    """A stream owned by the caller, empty so far."""
-    return EventStream.start(max_queue=MAX_QUEUE, timeout_ms=timeout_ms, terminals=terminals_of(model))
+def open_model_stream(model: Model, *, timeout_ms: int | None, owner: Pid | None = None) -> ModelStream:
+    """An empty stream that belongs to `owner`, or to the caller."""
+    return EventStream.start(owner=owner, max_queue=MAX_QUEUE, timeout_ms=timeout_ms, terminals=terminals_of(model))
 
 
 def terminals_of(model: Model) -> Terminals:

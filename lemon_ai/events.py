@@ -57,73 +57,80 @@ class StreamStart(_Moment):
     index: ClassVar[int] = -1
 
 
+# Events of one shape share one base: a class made by attrs costs a third of a millisecond of every start.
+
+
 @frozen
-class TextStart(_Moment):
+class _Opened(_Moment):
+    index: int
+
+
+@frozen
+class _Grew(_Moment):
+    index: int
+    delta: str
+
+
+@frozen
+class _Ended(_Moment):
+    index: int
+    content: str
+
+
+class TextStart(_Opened):
     """A text block opened."""
 
+    __slots__ = ()
     type: ClassVar[str] = "text_start"
-    index: int
 
 
-@frozen
-class TextDelta(_Moment):
+class TextDelta(_Grew):
     """More text arrived."""
 
+    __slots__ = ()
     type: ClassVar[str] = "text_delta"
-    index: int
-    delta: str
 
 
-@frozen
-class TextEnd(_Moment):
+class TextEnd(_Ended):
     """A text block is complete; `content` is all of it."""
 
+    __slots__ = ()
     type: ClassVar[str] = "text_end"
-    index: int
-    content: str
 
 
-@frozen
-class ThinkingStart(_Moment):
+class ThinkingStart(_Opened):
     """A thinking block opened."""
 
+    __slots__ = ()
     type: ClassVar[str] = "thinking_start"
-    index: int
 
 
-@frozen
-class ThinkingDelta(_Moment):
+class ThinkingDelta(_Grew):
     """More thinking arrived."""
 
+    __slots__ = ()
     type: ClassVar[str] = "thinking_delta"
-    index: int
-    delta: str
 
 
-@frozen
-class ThinkingEnd(_Moment):
+class ThinkingEnd(_Ended):
     """A thinking block is complete; `content` is all of it."""
 
+    __slots__ = ()
     type: ClassVar[str] = "thinking_end"
-    index: int
-    content: str
 
 
-@frozen
-class ToolCallStart(_Moment):
+class ToolCallStart(_Opened):
     """The model began to ask for a tool."""
 
+    __slots__ = ()
     type: ClassVar[str] = "tool_call_start"
-    index: int
 
 
-@frozen
-class ToolCallDelta(_Moment):
+class ToolCallDelta(_Grew):
     """More of a call's arguments arrived: a fragment of JSON text."""
 
+    __slots__ = ()
     type: ClassVar[str] = "tool_call_delta"
-    index: int
-    delta: str
 
 
 @frozen

@@ -7,8 +7,7 @@ Owns:  nothing: the table belongs to the application, so what was registered out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from attrs import define, field, frozen
@@ -43,10 +42,12 @@ class Lazy:
 
     module: str
     class_name: str
-    arguments: dict[str, Any] = field(factory=dict)
+    arguments: Callable[[], Mapping[str, Any]] = dict
 
     def __call__(self) -> Provider:
-        made = getattr(import_module(self.module), self.class_name)(**self.arguments)
+        from importlib import import_module
+
+        made = getattr(import_module(self.module), self.class_name)(**self.arguments())
         return cast("Provider", made)
 
 
@@ -65,9 +66,10 @@ class Unregister(Request[bool]):
     api: str
 
 
-@frozen
 class Clear(Request[None]):
     """Forget every provider."""
+
+    __slots__ = ()
 
 
 class ProviderRegistry(GenServer[None, Register | Unregister | Clear, None, None]):

@@ -65,14 +65,16 @@ class LimiterState:
     capacity: int
 
 
-@frozen
 class Acquire(Request[int | None]):
     """Take one token: None when taken, else milliseconds until there is one."""
 
+    __slots__ = ()
 
-@frozen
+
 class GetState(Request[LimiterState]):
     """How full the bucket is."""
+
+    __slots__ = ()
 
 
 def name_of(provider: str) -> str:

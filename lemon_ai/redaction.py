@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lemon_ai.patterns import Pattern
 from lemon_ai.stream_options import StreamOptions
 
 HIDDEN = "[redacted]"
@@ -30,29 +31,27 @@ SECRET_HEADERS = frozenset(
 )
 """Header names, lower case, whose values are never shown."""
 
-_SECRET_NAME = re.compile(r"key|token|secret|password|credential|cookie|authorization", re.IGNORECASE)
+_SECRET_NAME = Pattern(r"key|token|secret|password|credential|cookie|authorization", re.IGNORECASE)
 _HEADER_NAMES = "|".join(sorted(map(re.escape, SECRET_HEADERS), key=len, reverse=True))
 
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), HIDDEN),
-    (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+_PATTERNS: tuple[tuple[Pattern, str], ...] = (
+    (Pattern(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), HIDDEN),
+    (Pattern(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     (
-        re.compile(
-            rf"(\b(?:{_HEADER_NAMES})[\"']?\s*[:=]\s*[\"']?)(?!\[redacted\])(?!bearer |basic )[^\s\"',;}}]+", re.I
-        ),
+        Pattern(rf"(\b(?:{_HEADER_NAMES})[\"']?\s*[:=]\s*[\"']?)(?!\[redacted\])(?!bearer |basic )[^\s\"',;}}]+", re.I),
         rf"\1{HIDDEN}",
     ),
     (
-        re.compile(r"([?&](?:api[_-]?key|key|access_token|token|sig|signature|X-Amz-[A-Za-z-]+)=)[^&\s\"']+", re.I),
+        Pattern(r"([?&](?:api[_-]?key|key|access_token|token|sig|signature|X-Amz-[A-Za-z-]+)=)[^&\s\"']+", re.I),
         rf"\1{HIDDEN}",
     ),
-    (re.compile(r"(://)[^/\s:@]+:[^/\s@]+@"), rf"\1{HIDDEN}@"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), HIDDEN),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), HIDDEN),
-    (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), HIDDEN),
-    (re.compile(r"\bya29\.[A-Za-z0-9_.-]{10,}"), HIDDEN),
-    (re.compile(r"\b(?:sk|gsk|csk|xai|pplx|hf|r8|fw|rk|pk|key)[-_][A-Za-z0-9_-]{12,}"), HIDDEN),
-    (re.compile(r"\b(?:gh[oprsu]_|github_pat_)[A-Za-z0-9_]{16,}"), HIDDEN),
+    (Pattern(r"(://)[^/\s:@]+:[^/\s@]+@"), rf"\1{HIDDEN}@"),
+    (Pattern(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), HIDDEN),
+    (Pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), HIDDEN),
+    (Pattern(r"\bAIza[A-Za-z0-9_-]{20,}"), HIDDEN),
+    (Pattern(r"\bya29\.[A-Za-z0-9_.-]{10,}"), HIDDEN),
+    (Pattern(r"\b(?:sk|gsk|csk|xai|pplx|hf|r8|fw|rk|pk|key)[-_][A-Za-z0-9_-]{12,}"), HIDDEN),
+    (Pattern(r"\b(?:gh[oprsu]_|github_pat_)[A-Za-z0-9_]{16,}"), HIDDEN),
 )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from lemon_ai.patterns import Pattern
+
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
+_PART = Pattern(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_DURATION = Pattern(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
 _WORDS = (
-    re.compile(r"reset (?:after|in) ((?:\d+(?:\.\d+)?(?:ms|[smhd])\s?)+)", re.I),
-    re.compile(r"(?:please )?(?:retry|try again) in ((?:\d+(?:\.\d+)?\s?(?:ms|[smhd])\s?)+)", re.I),
-    re.compile(r"\"retryDelay\"\s*:\s*\"((?:\d+(?:\.\d+)?(?:ms|[smhd]))+)\"", re.I),
-    re.compile(r"(?:retry|try again|wait)(?: again)? (?:in|after|for) (?:about )?(\d+(?:\.\d+)?) ?sec", re.I),
+    Pattern(r"reset (?:after|in) ((?:\d+(?:\.\d+)?(?:ms|[smhd])\s?)+)", re.I),
+    Pattern(r"(?:please )?(?:retry|try again) in ((?:\d+(?:\.\d+)?\s?(?:ms|[smhd])\s?)+)", re.I),
+    Pattern(r"\"retryDelay\"\s*:\s*\"((?:\d+(?:\.\d+)?(?:ms|[smhd]))+)\"", re.I),
+    Pattern(r"(?:retry|try again|wait)(?: again)? (?:in|after|for) (?:about )?(\d+(?:\.\d+)?) ?sec", re.I),
 )
 _RESET_HEADERS = (
     "x-ratelimit-reset-after",
@@ -53,7 +54,7 @@ def parse_duration_s(text: str) -> float | None:
     compact = text.replace(" ", "")
     if not _DURATION.fullmatch(compact):
         return None
-    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(compact))
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.compiled.findall(compact))
 
 
 def _longest_exhausted(headers: Mapping[str, str], now_ms: int) -> float | None:
@@ -91,7 +92,8 @@ def _moment_or_seconds(text: str | None, now_ms: int) -> float | None:
 
 
 def _until(text: str, now_ms: int) -> float | None:
-    from email.utils import parsedate_to_datetime  # slow to import, rarely needed
+    from datetime import UTC, datetime  # both are slow to import and rarely needed
+    from email.utils import parsedate_to_datetime
 
     try:
         moment = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)

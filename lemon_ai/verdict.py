@@ -13,9 +13,10 @@ COUNTED_CANCELS: Final = frozenset({"owner_down", "timeout"})
 """Reasons of a cancel that are held against the provider; any other was the caller's own wish."""
 
 
-@frozen
 class Well:
     """The provider did its work."""
+
+    __slots__ = ()
 
 
 @frozen
@@ -25,9 +26,10 @@ class Failing:
     reason: str
 
 
-@frozen
 class Nothing:
     """The end was nobody's fault, or the caller's."""
+
+    __slots__ = ()
 
 
 Verdict = Well | Failing | Nothing

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from os.path import dirname, exists, join
 from typing import Any, Final
 
 from attrs import define, evolve, field
@@ -15,7 +14,7 @@ from lemon_ai.models.model import Model
 from lemon_ai.models.overrides import ProviderOverride, apply, read_overrides
 from lemon_ai.models.schema import PROVIDERS, read_catalog
 
-FOLDER: Final = Path(__file__).parent
+FOLDER: Final = dirname(__file__)
 LOCAL_BASE_URLS: Final[Mapping[str, str]] = {
     "ollama": "http://127.0.0.1:11434/v1",
     "llama_cpp": "http://127.0.0.1:8080/v1",
@@ -45,10 +44,11 @@ _LOCAL_MAX_TOKENS: Final = 4_096
 
 
 def _read_file(provider: str) -> dict[str, Model]:
-    path = FOLDER / f"{provider}.json"
-    if not path.exists():
+    path = join(FOLDER, f"{provider}.json")
+    if not exists(path):
         return {}
-    return read_catalog(path.read_text(encoding="utf-8"), path.name)
+    with open(path, encoding="utf-8") as file:
+        return read_catalog(file.read(), f"{provider}.json")
 
 
 @define(eq=False)
@@ -145,6 +145,8 @@ class Catalog:
         return _server_model(provider, model_id, base_url) if base_url else None
 
     def _close_to(self, name: str) -> tuple[str, ...]:
+        from difflib import get_close_matches
+
         provider, _, model_id = name.partition("/")
         known = self._name(provider)
         if model_id and known in self.providers():
@@ -202,9 +204,3 @@ def get_model(provider: str, model_id: str) -> Model | None:
 def models(provider: str | None = None) -> tuple[Model, ...]:
     """The listed models of one provider, or of all."""
     return _default.models(provider)
-
-
-def iterate_names() -> Iterator[str]:
-    """Every listed model as `provider/model`."""
-    for provider in _default.providers():
-        yield from (f"{provider}/{key}" for key in _default.ids(provider))

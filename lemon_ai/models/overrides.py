@@ -5,7 +5,6 @@ The file is the one people already have: camel case, everything optional but a m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,10 +14,11 @@ from lemon_ai.environment import canonical
 from lemon_ai.errors import BadCatalog
 from lemon_ai.models.model import Compat, Model, ModelCost
 from lemon_ai.models.schema import APIS, INPUTS, read_compat
+from lemon_ai.patterns import Pattern
 
 _DEFAULT_CONTEXT: Final = 128_000
 _DEFAULT_MAX_TOKENS: Final = 16_384
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP: Final = Pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @frozen

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+from attrs import define
 
 from lemon_ai.provider_registry import Lazy, ProviderRegistry
-from lemon_ai.providers.http import HttpTransport
+
+if TYPE_CHECKING:
+    from lemon_ai.providers.http import HttpTransport
 
 _HERE: Final = "lemon_ai.providers"
 _OVER_HTTP: Final[Mapping[str, tuple[str, str]]] = {
@@ -35,14 +39,35 @@ APIS: Final = (*_OVER_HTTP, *_IN_PROCESS)
 """Wire formats this package speaks."""
 
 
-def builtin(transport: HttpTransport) -> dict[str, Lazy]:
+@define(eq=False)
+class Connections:
+    """What the providers of one application open connections with; made when the first of them needs it."""
+
+    _transport: HttpTransport | None = None
+
+    def arguments(self) -> dict[str, HttpTransport]:
+        """What a provider over HTTP is made with."""
+        if self._transport is None:
+            from lemon_ai.providers.http import HttpTransport
+
+            self._transport = HttpTransport(keep_alive=True)
+        return {"transport": self._transport}
+
+    async def aclose(self) -> None:
+        """Close those that are kept."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+
+def builtin(connections: Connections) -> dict[str, Lazy]:
     """Where each provider is; those over HTTP share one way of opening connections."""
-    over_http: dict[str, Any] = {"transport": transport}
-    found = {api: Lazy(f"{_HERE}.{module}", cls, over_http) for api, (module, cls) in _OVER_HTTP.items()}
-    return found | {api: Lazy(f"{_HERE}.{module}", cls) for api, (module, cls) in _IN_PROCESS.items()}
+    over_http = {
+        api: Lazy(f"{_HERE}.{module}", cls, connections.arguments) for api, (module, cls) in _OVER_HTTP.items()
+    }
+    return over_http | {api: Lazy(f"{_HERE}.{module}", cls) for api, (module, cls) in _IN_PROCESS.items()}
 
 
-async def register_builtin(transport: HttpTransport) -> None:
+async def register_builtin(connections: Connections) -> None:
     """Register every provider of this package. Running it again only replaces them."""
-    for api, make in builtin(transport).items():
+    for api, make in builtin(connections).items():
         await ProviderRegistry.register(api, make)
