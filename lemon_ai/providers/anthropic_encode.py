@@ -22,11 +22,13 @@ from lemon_ai.messages import (
 )
 from lemon_ai.models.model import Model
 from lemon_ai.provider import ProviderRequest
+from lemon_ai.retry_helper import RetryPolicy
 from lemon_ai.stream_options import StreamOptions, Tool
 from lemon_ai.wire_text import clean, clean_json, safe_id
 
 Json = dict[str, Any]
 
+RETRY: Final = RetryPolicy(max_retries=2, base_ms=400)
 VERSION: Final = "2023-06-01"
 BETAS: Final = ("interleaved-thinking-2025-05-14", "fine-grained-tool-streaming-2025-05-14")
 EMPTY_RESULT: Final = "(empty result)"

@@ -6,9 +6,10 @@ from attrs import frozen
 
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.anthropic_decode import AnthropicDecoder
-from lemon_ai.providers.anthropic_encode import VERSION, auth_headers, encode_body
+from lemon_ai.providers.anthropic_encode import RETRY, VERSION, auth_headers, encode_body
 from lemon_ai.providers.asking import HttpProvider, base_of, fold_of, headers_of, key_of
 from lemon_ai.providers.wire import Decoder, WireCall
+from lemon_ai.retry_helper import RetryPolicy
 
 BASE_URL: Final = "https://api.anthropic.com"
 
@@ -33,6 +34,7 @@ class AnthropicProvider(HttpProvider):
     """Anthropic's Messages API, streaming; an answer that comes as one document is read as well."""
 
     api: ClassVar[str] = "anthropic_messages"
+    retry: ClassVar[RetryPolicy] = RETRY
 
     async def prepare(self, request: ProviderRequest) -> tuple[WireCall, Decoder]:
         """See `HttpProvider.prepare`."""

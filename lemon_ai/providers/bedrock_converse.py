@@ -37,7 +37,6 @@ def encode_call(request: ProviderRequest, auth: AwsAuth, operation: Operation) -
         headers=headers_of(request, {"accept": accept}, auth.headers),
         body=encode_body(request, settings_of(request)),
         framer=FrameFramer,
-        sniff=False,
         sign=auth.sign,
         idle_timeout_s=IDLE_TIMEOUT_S if streams else 300.0,
     )

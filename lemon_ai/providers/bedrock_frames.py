@@ -29,16 +29,14 @@ class Frame:
 
 
 class FrameFramer:
-    """Turns chunks of bytes into frames. A body that is a JSON document after all is handed over as that."""
+    """Turns chunks of bytes into frames."""
 
     def __init__(self) -> None:
         from botocore.eventstream import EventStreamBuffer
 
         self._buffer = EventStreamBuffer()
-        self._document: list[bytes] | None = None
-        self._begun = False
 
-    def feed(self, chunk: bytes) -> list[Any]:
+    def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that `chunk` completed.
 
         Raises:
@@ -47,27 +45,15 @@ class FrameFramer:
         from botocore.eventstream import ParserError
         from botocore.exceptions import EventStreamError
 
-        if not self._begun and chunk:
-            self._begun = True
-            self._document = [] if chunk[:1] in b"{<" else None
-        if self._document is not None:
-            self._document.append(chunk)
-            return []
         self._buffer.add_data(chunk)
         try:
             return [read_frame(message.headers, message.payload) for message in self._buffer]
         except (ParserError, EventStreamError, ValueError, KeyError) as error:
             raise FramingError(f"an event stream that does not parse ({error})") from error
 
-    def close(self) -> list[Any]:
-        """The document, if it was one; a frame cut short says nothing."""
-        if not self._document:
-            return []
-        raw, self._document = b"".join(self._document), None
-        try:
-            return [json.loads(raw)]
-        except ValueError as error:
-            raise FramingError("neither an event stream nor a JSON document") from error
+    def close(self) -> list[Frame]:
+        """Nothing: a frame cut short says nothing."""
+        return []
 
 
 class ChunkFramer:
@@ -81,8 +67,8 @@ class ChunkFramer:
         return [unwrap(frame) for frame in self._frames.feed(chunk)]
 
     def close(self) -> list[Any]:
-        """What is left."""
-        return [unwrap(frame) for frame in self._frames.close()]
+        """Nothing, as `FrameFramer.close`."""
+        return []
 
 
 def read_frame(headers: Mapping[str, Any], payload: bytes) -> Frame:
@@ -103,14 +89,12 @@ def error_of(frame: Frame) -> dict[str, Any] | None:
     return {"error": {"type": frame.event_type, "message": said}}
 
 
-def unwrap(frame: Any) -> Any:
+def unwrap(frame: Frame) -> Any:
     """What a frame of a wrapped stream carries: an event of the model, or an error object.
 
     Raises:
         FramingError: A chunk without an event.
     """
-    if not isinstance(frame, Frame):
-        return frame
     failure = error_of(frame)
     if failure is not None:
         return failure

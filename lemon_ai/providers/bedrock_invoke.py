@@ -6,13 +6,14 @@ from attrs import frozen
 
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.anthropic_decode import AnthropicDecoder
-from lemon_ai.providers.anthropic_encode import BETAS
+from lemon_ai.providers.anthropic_encode import BETAS, RETRY
 from lemon_ai.providers.anthropic_encode import encode_body as encode_message
 from lemon_ai.providers.asking import HttpProvider, fold_of, headers_of
 from lemon_ai.providers.bedrock_converse import EVENT_STREAM, IDLE_TIMEOUT_S, bedrock_url
 from lemon_ai.providers.bedrock_frames import ChunkFramer
 from lemon_ai.providers.bedrock_signing import AwsAuth, aws_auth
 from lemon_ai.providers.wire import Decoder, WireCall
+from lemon_ai.retry_helper import RetryPolicy
 
 VERSION: Final = "bedrock-2023-05-31"
 
@@ -34,7 +35,6 @@ def encode_call(request: ProviderRequest, auth: AwsAuth) -> WireCall:
         headers=headers_of(request, accept, auth.headers),
         body=encode_body(request),
         framer=ChunkFramer,
-        sniff=False,
         sign=auth.sign,
         idle_timeout_s=IDLE_TIMEOUT_S,
     )
@@ -45,6 +45,7 @@ class BedrockInvokeProvider(HttpProvider):
     """Anthropic's Messages through InvokeModelWithResponseStream."""
 
     api: ClassVar[str] = "bedrock_invoke_anthropic_stream"
+    retry: ClassVar[RetryPolicy] = RETRY
 
     async def prepare(self, request: ProviderRequest) -> tuple[WireCall, Decoder]:
         """See `HttpProvider.prepare`."""

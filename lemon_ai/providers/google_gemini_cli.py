@@ -13,6 +13,7 @@ from lemon_ai.providers.asking import HttpProvider, base_of, bearer, fold_of, he
 from lemon_ai.providers.google_decode import GoogleDecoder
 from lemon_ai.providers.google_encode import encode_body
 from lemon_ai.providers.wire import Decoder, WireCall
+from lemon_ai.retry_helper import RetryPolicy
 from lemon_ai.wire_text import clean
 
 BASE_URL: Final = "https://cloudcode-pa.googleapis.com"
@@ -70,6 +71,7 @@ class GeminiCliProvider(HttpProvider):
     """Gemini through Code Assist, streaming."""
 
     api: ClassVar[str] = "google_gemini_cli"
+    retry: ClassVar[RetryPolicy] = RetryPolicy(max_retries=3, base_ms=1000)
 
     async def prepare(self, request: ProviderRequest) -> tuple[WireCall, Decoder]:
         """See `HttpProvider.prepare`."""

@@ -7,13 +7,14 @@ from attrs import field, frozen
 from lemon_ai.errors import BadRequest
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.anthropic_decode import AnthropicDecoder
-from lemon_ai.providers.anthropic_encode import BETAS
+from lemon_ai.providers.anthropic_encode import BETAS, RETRY
 from lemon_ai.providers.anthropic_encode import encode_body as encode_message
 from lemon_ai.providers.asking import HttpProvider, base_of, bearer, fold_of, headers_of, settings_of
 from lemon_ai.providers.google_decode import GoogleDecoder
 from lemon_ai.providers.google_encode import encode_body
 from lemon_ai.providers.google_tokens import GoogleTokens
 from lemon_ai.providers.wire import Decoder, WireCall
+from lemon_ai.retry_helper import RetryPolicy
 
 ANTHROPIC_VERSION: Final = "vertex-2023-10-16"
 
@@ -72,6 +73,7 @@ class AnthropicVertexProvider(HttpProvider):
     """Claude on Vertex AI."""
 
     api: ClassVar[str] = "anthropic_vertex"
+    retry: ClassVar[RetryPolicy] = RETRY
     tokens: GoogleTokens = field(factory=GoogleTokens, repr=False, kw_only=True)
 
     async def prepare(self, request: ProviderRequest) -> tuple[WireCall, Decoder]:

@@ -26,6 +26,7 @@ from lemon_ai.providers.openai_responses_encode import (
     reasoning,
 )
 from lemon_ai.providers.wire import Decoder, WireCall
+from lemon_ai.retry_helper import RetryPolicy
 from lemon_ai.wire_text import clean
 
 BASE_URL: Final = "https://chatgpt.com"
@@ -127,6 +128,7 @@ class CodexProvider(HttpProvider):
     """The Codex backend, streaming."""
 
     api: ClassVar[str] = "openai_codex_responses"
+    retry: ClassVar[RetryPolicy] = RetryPolicy(max_retries=3, base_ms=1000)
 
     async def prepare(self, request: ProviderRequest) -> tuple[WireCall, Decoder]:
         """See `HttpProvider.prepare`."""

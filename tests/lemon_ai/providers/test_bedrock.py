@@ -40,7 +40,7 @@ def delta(index: int, **what: Any) -> tuple[str, Json]:
 
 
 def decode(body: bytes, pieces: int | None = None) -> Any:
-    return read(BedrockDecoder, body, target=OURS, framer=FrameFramer, sniff=False, pieces=pieces)
+    return read(BedrockDecoder, body, target=OURS, framer=FrameFramer, pieces=pieces)
 
 
 START = ("messageStart", {"role": "assistant"})
@@ -200,10 +200,10 @@ def test_anthropics_events_come_wrapped_from_invoke():
         "modelStreamErrorException", {"message": "oops"}, "exception"
     )
 
-    assert ended(read(AnthropicDecoder, body, framer=ChunkFramer, sniff=False, pieces=5)).message.content == (
+    assert ended(read(AnthropicDecoder, body, framer=ChunkFramer, pieces=5)).message.content == (
         TextContent("hi"),
     )
-    assert "oops" in str(ended(read(AnthropicDecoder, failing, framer=ChunkFramer, sniff=False)).message.error_message)
+    assert "oops" in str(ended(read(AnthropicDecoder, failing, framer=ChunkFramer)).message.error_message)
 
 
 def test_a_conversation_becomes_turns():

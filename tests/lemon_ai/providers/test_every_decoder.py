@@ -50,7 +50,7 @@ def decode(cassette: Cassette, body: bytes, pieces: int = 0) -> list[StreamEvent
     """The events of `body` in the cassette's wire format."""
     decoder, framer = DECODERS[cassette.api]
     fold = Fold(model(cassette.api, cassette.provider), timestamp=1)
-    reader = WireReader(decoder(fold), framer=framer, sniff=framer is SseFramer)
+    reader = WireReader(decoder(fold), framer=framer, sniff=framer is not NdjsonFramer)
     events: list[StreamEvent] = []
     size = pieces or max(len(body), 1)
     for at in range(0, len(body), size):
