@@ -8,7 +8,7 @@ Owns:  the table `abort_signals`, one row a signal in use, for whoever looks fro
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from lemon_agent.errors import ToolError
@@ -36,8 +36,8 @@ class AbortSignal:
         self._aborted = False
         self._reason: Any = None
         self._redirect = False
-        self._heard: list[Heard] = []
-        self._redirect_heard: list[Heard] = []
+        self._heard: dict[object, Heard] = {}
+        self._redirect_heard: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._loop = _running_loop()
 
@@ -66,15 +66,15 @@ class AbortSignal:
                 return
             self._reason = reason
             self._aborted = True
-            heard, self._heard = self._heard, []
-        self._tell(heard, reason)
+            heard, self._heard = self._heard, {}
+        self._tell(heard.values(), reason)
 
     def request_redirect(self) -> None:
         """Ask for the model request in flight to be given up. Tools and the run itself go on."""
         with self._lock:
             self._redirect = True
-            heard, self._redirect_heard = self._redirect_heard, []
-        self._tell(heard, "redirected")
+            heard, self._redirect_heard = self._redirect_heard, {}
+        self._tell(heard.values(), "redirected")
 
     def clear_redirect(self) -> None:
         """Take the request back, or mark it as followed."""
@@ -111,9 +111,8 @@ class AbortSignal:
         with self._lock:
             if not self._aborted:
                 self._loop = self._loop or _running_loop()
-                self._heard.append(heard)
-                return lambda: _drop(self._heard, heard)
-        self._tell([heard], self._reason)
+                return _listed(self._heard, heard)
+        self._tell((heard,), self._reason)
         return _nothing
 
     def on_redirect(self, heard: Heard) -> Callable[[], None]:
@@ -121,9 +120,8 @@ class AbortSignal:
         with self._lock:
             if not self._redirect:
                 self._loop = self._loop or _running_loop()
-                self._redirect_heard.append(heard)
-                return lambda: _drop(self._redirect_heard, heard)
-        self._tell([heard], "redirected")
+                return _listed(self._redirect_heard, heard)
+        self._tell((heard,), "redirected")
         return _nothing
 
     async def wait(self) -> Any:
@@ -153,14 +151,14 @@ class AbortSignal:
             def wake(_reason: Any) -> None:
                 said.set()
 
-            self._heard.append(wake)
+            undo = _listed(self._heard, wake)
         try:
             said.wait(timeout_s)
         finally:
-            _drop(self._heard, wake)
+            undo()
         return self._aborted
 
-    def _tell(self, heard: list[Heard], reason: Any) -> None:
+    def _tell(self, heard: Iterable[Heard], reason: Any) -> None:
         for each in heard:
             _on(self._loop, each, reason)
 
@@ -211,9 +209,15 @@ def _on(loop: asyncio.AbstractEventLoop | None, heard: Heard, reason: Any) -> No
         loop.call_soon_threadsafe(heard, reason)
 
 
-def _drop(heard: list[Heard], one: Heard) -> None:
-    if one in heard:
-        heard.remove(one)
+def _listed(waiting: dict[object, Heard], heard: Heard) -> Callable[[], None]:
+    """List whoever wants to hear of it; what takes the entry back, once."""
+    entry = object()
+    waiting[entry] = heard
+    return lambda: _strike(waiting, entry)
+
+
+def _strike(waiting: dict[object, Heard], entry: object) -> None:
+    waiting.pop(entry, None)
 
 
 def _nothing() -> None:

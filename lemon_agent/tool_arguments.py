@@ -54,9 +54,13 @@ class Checker:
         return Checked(coerced, tuple(errors))
 
     def _remaining(self, coerced: Mapping[str, Any]) -> list[str]:
-        if self._rest is None:
-            self._rest = _validator(self.schema)
-        found = sorted(self._rest.iter_errors(coerced), key=lambda error: [str(part) for part in error.absolute_path])
+        try:
+            if self._rest is None:
+                self._rest = _validator(self.schema)
+            found = list(self._rest.iter_errors(coerced))
+        except Exception as error:  # a pattern that is no pattern, a reference that leads nowhere
+            return [f"the tool's own schema cannot be used: {_shortened(str(error))}"]
+        found.sort(key=lambda error: [str(part) for part in error.absolute_path])
         return [_said(error) for error in found]
 
 
@@ -301,6 +305,8 @@ def _with_null(schema: Any) -> Any:
     """The schema with `nullable: true` said as jsonschema understands it."""
     if isinstance(schema, Mapping):
         written = {key: _with_null(value) for key, value in schema.items() if key != "nullable"}
+        if any(name not in _CONVERT for name in _types(schema)):
+            written.pop("type")  # a type of the future passes through
         if schema.get("nullable") is True and _types(schema):
             written["type"] = [*dict.fromkeys((*_types(schema), "null"))]
         return written
