@@ -16,6 +16,7 @@ OtpError
 │   ├── MaxChildren      its supervisor may not have more children
 │   └── ApplicationFailed  an application did not start
 ├── UnhandledMessage     a server was sent what it has no callback for
+├── RemoteError          what a child process of the operating system raised, as text
 ├── BadReturn            a callback returned what none of its kind may return
 ├── BadChildSpec         a child specification that cannot be run
 ├── BadArgument          an argument outside what the function takes
@@ -192,6 +193,10 @@ class UnhandledMessage(OtpError):
         self.server = server
         self.callback = callback
         self.message = message
+
+
+class RemoteError(OtpError):
+    """An error of a child process of the operating system; its text is the traceback there."""
 
 
 class BadChildSpec(OtpError):

@@ -79,6 +79,19 @@ class Process(Related):
         self.mailbox = deque((message,))
         self.runtime.keep_warm(self)
 
+    def mark_repeated(self, message: Any) -> None:
+        """Let system messages overtake this one, which a timer sends again and again."""
+        side = self.interrupts()
+        if side.repeated is None:
+            side.repeated = {}
+        side.repeated[id(message)] = message
+
+    def unmark_repeated(self, message: Any) -> None:
+        """The timer sends it no more; what is in the mailbox already is still overtaken."""
+        repeated = self.side.repeated if self.side is not None else None
+        if repeated and not any(waiting is message for waiting in self.mailbox or ()):
+            repeated.pop(id(message), None)
+
     def deliver_urgent(self, message: Any) -> None:
         """Deliver a system message: ahead of the timer messages that wait at the end of the mailbox."""
         box = self.mailbox
@@ -374,9 +387,17 @@ def reason_of(error: BaseException) -> Any:
     """The exit reason of a process that lets `error` escape."""
     if isinstance(error, ProcessExit):
         return error.reason
+    if isinstance(error, BaseExceptionGroup) and (exits := error.subgroup(ProcessExit)) is not None:
+        return _first_leaf(exits).reason
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     return error
+
+
+def _first_leaf(group: BaseExceptionGroup[ProcessExit]) -> ProcessExit:
+    """The first of the exits that a task group has collected."""
+    first = group.exceptions[0]
+    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def announce_deaths(runtime: Scheduler) -> None:

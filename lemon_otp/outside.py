@@ -1,46 +1,215 @@
-"""Edge. Processes whose work is done elsewhere: on a thread, or in a child process of the operating system."""
+"""Edge. Processes whose work is done elsewhere: on a thread, or in a child process of the operating system.
+
+A thread cannot be stopped: when its process is ended first, it goes on as an orphan until it returns, and is
+reported. A child process is killed with everything in its process group, whichever way its process ends.
+
+Emits: telemetry ("lemon_otp", "process", "orphan_thread")
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from lemon_otp import telemetry
+from lemon_otp.errors import BadArgument, ProcessExit, RemoteError
 from lemon_otp.scheduler import CURRENT
+
+if TYPE_CHECKING:
+    from lemon_otp.machine import Process
+
+_log: Final = logging.getLogger("lemon_otp")
+_CHILD: Final = Path(__file__).with_name("os_child.py")
+
+
+def outside_entry(on: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """What a process of the loop has to call so that `fn(*args)` is run in the place `on`.
+
+    Raises:
+        BadArgument: There is no such place, or `fn` cannot be run there.
+    """
+    if on not in ("thread", "process"):
+        raise BadArgument(f'on={on!r}; expected "loop", "thread" or "process"')
+    if inspect.iscoroutinefunction(fn):
+        raise BadArgument(f"{fn!r} is async, which only the loop can run; on={on!r} takes a plain function")
+    if on == "thread":
+        return run_in_thread, (fn, args)
+    try:
+        return run_pickled, (pickle.dumps((fn, args)),)
+    except Exception as error:
+        raise BadArgument(f"{fn!r} and its arguments cannot be sent to another process: {error}") from error
+
+
+# Threads.
 
 
 async def run_in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The body of a process that runs a plain function on a thread of its own.
-
-    A thread cannot be killed: when the process ends first, its thread goes on as an orphan.
-    """
+    """The body of a process that runs a plain function on a thread of its own."""
     process = CURRENT.get()
     runtime = process.runtime
     done: asyncio.Future[Any] = runtime.loop.create_future()
     context = copy_context()
 
     def settle(result: Any, error: BaseException | None) -> None:
+        runtime.orphans.pop(process, None)
         if done.done():
             return
-        if error is not None:
-            done.set_exception(error)
-        else:
+        if error is None:
             done.set_result(result)
+        else:
+            done.set_exception(error)
 
     def work() -> None:
         try:
             result = context.run(fn, *args)
+        except SystemExit as leaving:
+            runtime.post(settle, None, ProcessExit("normal" if not leaving.code else ("exit_status", leaving.code)))
+        except StopIteration as error:
+            runtime.post(settle, None, RuntimeError(f"{fn!r} raised {error!r}"))
         except BaseException as error:
             runtime.post(settle, None, error)
         else:
             runtime.post(settle, result, None)
 
     threading.Thread(target=work, daemon=True, name=repr(process)).start()
+    process.at_exit(lambda _pid, _reason: None if done.done() else _report_orphan(process))
     return await done
+
+
+def _report_orphan(process: Process) -> None:
+    process.runtime.orphans[process] = None
+    _log.warning("%r is dead, but its thread goes on; threads cannot be killed", process)
+    metadata = {"pid": process}
+    telemetry.execute_in(process.runtime, ("lemon_otp", "process", "orphan_thread"), {"count": 1}, metadata)
+
+
+# Child processes.
 
 
 async def run_in_os_process(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The body of a process that runs a picklable function in a child process."""
-    return await run_in_thread(fn, args)
+    return await run_pickled(pickle.dumps((fn, args)))
+
+
+async def run_pickled(work: bytes) -> Any:
+    """See `run_in_os_process`; `work` is the function and its arguments, pickled."""
+    process = CURRENT.get()
+    runtime = process.runtime
+    done: asyncio.Future[Any] = runtime.loop.create_future()
+    child = OsChild(work)
+    process.at_exit(lambda _pid, _reason: child.kill())
+
+    def settle(outcome: tuple[Any, ...]) -> None:
+        if not done.done():
+            done.set_result(outcome)
+
+    def watch() -> None:
+        runtime.post(settle, child.run(lambda pid: runtime.post(_note_os_pid, process, pid)))
+
+    threading.Thread(target=watch, daemon=True, name=f"{process!r} waits for its child").start()
+    match await done:
+        case ("value", value):
+            return value
+        case ("exit", reason):
+            raise ProcessExit(reason)
+        case ("error", None, text):
+            raise RemoteError(text)
+        case ("error", error, text):
+            raise error from RemoteError(text)
+
+
+def _note_os_pid(process: Process, pid: int) -> None:
+    process.interrupts().facts = {**process.facts, "os_pid": pid}
+
+
+class OsChild:
+    """One child process and the thread that waits for it. `kill` may come at any time, from any thread."""
+
+    def __init__(self, work: bytes) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._killed = False
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def run(self, started: Callable[[int], None]) -> tuple[Any, ...]:
+        """Start the child, wait for its end and say what came of it. Blocks; for a thread of its own."""
+        orders_out, orders_in = os.pipe()
+        results_out, results_in = os.pipe()
+        with os.fdopen(orders_in, "wb") as orders, os.fdopen(results_out, "rb") as results:
+            try:
+                popen = self._start(orders_out, results_in)
+            finally:
+                os.close(orders_out)
+                os.close(results_in)
+            if popen is None:
+                return ("exit", "killed")
+            started(popen.pid)
+            answer = _converse(orders, results, self._work)
+            self.kill()  # what the function left running in its group, and the child if it is stuck on its way out
+            with self._lock:
+                self._popen = None
+            return _outcome(answer, popen.wait())
+
+    def kill(self) -> None:
+        """Kill the child and its process group, now or as soon as it would be started."""
+        with self._lock:
+            self._killed = True
+            if self._popen is not None and self._popen.returncode is None:
+                with suppress(ProcessLookupError, PermissionError):  # it has ended already
+                    os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def _start(self, orders_fd: int, results_fd: int) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._killed:
+                return None
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", str(_CHILD), str(orders_fd), str(results_fd)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(orders_fd, results_fd),
+                start_new_session=True,
+            )
+            return self._popen
+
+
+def _converse(orders: Any, results: Any, work: bytes) -> bytes:
+    """Send the work and read the answer, which is empty when the child ended without one."""
+    with suppress(BrokenPipeError):  # the child is dead: its exit status says why
+        for part in (_preparation(), work):
+            orders.write(len(part).to_bytes(8, "big") + part)
+        orders.flush()
+    answer: bytes = results.read()
+    return answer
+
+
+def _preparation() -> bytes:
+    """What the child needs to find the same modules, among them the main one under another name."""
+    from multiprocessing import spawn  # not needed by those who never start a child
+
+    data = spawn.get_preparation_data("lemon_otp")
+    del data["authkey"]
+    return pickle.dumps(data)
+
+
+def _outcome(answer: bytes, status: int) -> tuple[Any, ...]:
+    try:
+        if answer:
+            outcome: tuple[Any, ...] = pickle.loads(answer)
+            return outcome
+    except Exception as error:
+        if not status:
+            return ("error", None, f"the result cannot be read: {error!r}")
+    if status == -signal.SIGKILL:
+        return ("exit", "killed")
+    return ("exit", ("signal", -status) if status < 0 else ("exit_status", status))

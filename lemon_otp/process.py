@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextvars import copy_context
+from threading import get_ident
 from types import coroutine
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from lemon_otp.clock import Timer
 from lemon_otp.errors import BadArgument, NoProcess, NoRegistry, NotAProcess, ProcessExit
 from lemon_otp.exits import Down, Exit
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import Match, discard
-from lemon_otp.outside import run_in_os_process, run_in_thread
+from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
 from lemon_otp.scheduler import CURRENT, MAIL, TASKS, Scheduler
 
@@ -30,23 +31,33 @@ __all__ = [
 
 Place: TypeAlias = Literal["loop", "thread", "process"]
 
+NO_PROCESS: Final = "this code runs in no process; enter `async with Runtime()` or use `run(main)`"
+
 
 def current_process() -> Process:
-    """The calling process. Raises NotAProcess."""
+    """The calling process, which the caller means to change. Raises NotAProcess, from a thread too."""
     process = CURRENT.get(None)
     if process is None:
-        raise NotAProcess("this code runs in no process; enter `async with Runtime()` or use `run(main)`")
+        raise NotAProcess(NO_PROCESS)
+    if get_ident() != process.runtime.thread_id:
+        raise NotAProcess("a thread may only send, cast, reply and send exit signals")
     return process
 
 
 def current_runtime() -> Scheduler:
     """The runtime of the calling process. Raises NotAProcess."""
-    return current_process().runtime
+    process = CURRENT.get(None)
+    if process is None:
+        raise NotAProcess(NO_PROCESS)
+    return process.runtime
 
 
 def self_pid() -> Pid:
     """The pid of the calling process. Raises NotAProcess."""
-    return current_process()
+    process = CURRENT.get(None)
+    if process is None:
+        raise NotAProcess(NO_PROCESS)
+    return process
 
 
 def alive(pid: Pid) -> bool:
@@ -76,12 +87,13 @@ def spawn(
         link: Link it to the caller.
         monitor: Let the caller monitor it; see `spawn_monitor` for the reference.
         trap_exit: Begin with exit signals turned into messages.
-        on: "thread" runs a plain function on a thread of its own, "process" in a child process of the
-            operating system, which a kill really ends.
+        on: "thread" runs a plain function on a thread of its own, which nothing can stop; "process" runs a
+            picklable one in a child process of the operating system, which is killed with the process.
         label: What it is called in logs; the function's name by default.
 
     Raises:
         NameTaken: Another process has the name. Nothing was started.
+        BadArgument: `fn` cannot be run in that place.
         NotAProcess: The caller is no process.
     """
     process = _spawn(fn, args, name, trap_exit, on, label)
@@ -124,11 +136,13 @@ def _spawn(
 ) -> Process:
     parent = CURRENT.get(None)
     if parent is None:
-        raise NotAProcess("only a process can spawn; enter `async with Runtime()` or use `run(main)`")
+        raise NotAProcess(NO_PROCESS)
     runtime = parent.runtime
+    if get_ident() != runtime.thread_id:
+        raise NotAProcess("a thread cannot spawn; send its process a message to do it")
     entry: Any = fn if not args else (fn, args)
     if on != "loop":
-        entry = _outside_entry(on, fn, args)
+        entry = outside_entry(on, fn, args)
     process = Process(runtime, copy_context(), entry, parent)
     if name is not None:
         try:
@@ -142,14 +156,6 @@ def _spawn(
         process.label = label
     runtime.enqueue(process)
     return process
-
-
-def _outside_entry(on: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    if on == "thread":
-        return run_in_thread, (fn, args)
-    if on == "process":
-        return run_in_os_process, (fn, args)
-    raise BadArgument(f'on={on!r}; expected "loop", "thread" or "process"')
 
 
 # Messages.
@@ -204,7 +210,7 @@ def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Ge
     """
     process = CURRENT.get(None)
     if process is None:
-        raise NotAProcess("only a process can receive; enter `async with Runtime()` or use `run(main)`")
+        raise NotAProcess(NO_PROCESS)
     if match is None and timeout_s is None:
         runtime = process.runtime
         if TASKS.get(runtime.loop) is process:
@@ -287,7 +293,11 @@ def exit_signal(pid: Pid, reason: Any) -> None:
     "kill" ends any process, with the reason "killed". "normal" does nothing, except to the caller itself.
     Any other reason ends a process that does not trap exits; one that does finds an Exit in its mailbox.
     """
-    me, target = current_process(), _process(pid)
+    me, target = self_pid(), _process(pid)
+    assert isinstance(me, Process)
+    if get_ident() != me.runtime.thread_id:
+        me.runtime.post(target.exit_signal, me, reason)
+        return
     target.exit_signal(me, reason)
     if target is me and me.exit_reason is not ALIVE:
         raise ProcessExit(me.exit_reason)
@@ -338,34 +348,37 @@ def whereis(name: Name) -> Pid | None:
 class TimerRef:
     """A message that is to be sent later, once or again and again."""
 
-    __slots__ = ("address", "every_s", "message", "runtime", "target", "timer")
+    __slots__ = ("address", "every_s", "marked", "message", "runtime", "timer")
 
     def __init__(self, runtime: Scheduler, address: Address, message: Any, every_s: float | None) -> None:
         self.runtime = runtime
         self.address = address
         self.message = message
         self.every_s = every_s
-        self.target: Process | None = None
         self.timer: Timer | None = None
+        self.marked: Process | None = None
 
     def fire(self) -> None:
         """Send the message, if the receiver is there."""
-        address = self.address
-        process = self.runtime.names.get(address) if isinstance(address, str) else self._find(address)
-        if process is None or process.exit_reason is not ALIVE:
-            if isinstance(address, Pid):
-                self.timer = None
-                return
-        else:
+        process = self._receiver()
+        if process is not None:
+            if self.every_s is not None and process is not self.marked:
+                process.mark_repeated(self.message)
+                self.marked = process
             process.deliver(self.message)
+        elif isinstance(self.address, Pid):
+            self.timer = None
         if self.every_s is not None and self.timer is not None:
             self.timer = self.runtime.timers.add_at(self.timer.when_s + self.every_s, self.fire)
 
-    def _find(self, address: Pid | Via) -> Process | None:
+    def _receiver(self) -> Process | None:
+        address = self.address
         if isinstance(address, Process):
-            return address
-        service = self.runtime.name_services.get(address.registry) if isinstance(address, Via) else None
-        return None if service is None else service.whereis(address.key)  # type: ignore[union-attr, return-value]
+            return address if address.exit_reason is ALIVE else None
+        if isinstance(address, Via):
+            service = self.runtime.name_services.get(address.registry)
+            return None if service is None else service.whereis(address.key)  # type: ignore[return-value]
+        return self.runtime.names.get(address)  # type: ignore[arg-type]
 
 
 def send_after(address: Address, message: Any, delay_s: float) -> TimerRef:
@@ -392,13 +405,20 @@ def send_interval(address: Address, message: Any, every_s: float) -> TimerRef:
 def cancel_timer(ref: TimerRef) -> bool:
     """Whether the timer was still to fire; it does not any more."""
     timer, ref.timer = ref.timer, None
+    if ref.marked is not None:
+        ref.marked.unmark_repeated(ref.message)
     return timer is not None and ref.runtime.timers.cancel(timer)
 
 
 async def sleep_s(seconds: float) -> None:
     """Wait `seconds` on the runtime's clock. Messages stay in the mailbox."""
     process = current_process()
-    await process.wait_cell(_Alarm(process.runtime, seconds))
+    alarm = _Alarm()
+    timer = process.runtime.timers.add(max(0.0, seconds), alarm.ring)
+    try:
+        await process.wait_cell(alarm)
+    finally:
+        process.runtime.timers.cancel(timer)
 
 
 class _Alarm:
@@ -406,10 +426,9 @@ class _Alarm:
 
     __slots__ = ("settled", "waiter")
 
-    def __init__(self, runtime: Scheduler, seconds: float) -> None:
+    def __init__(self) -> None:
         self.settled = False
         self.waiter: Any = None
-        runtime.timers.add(max(0.0, seconds), self.ring)
 
     def ring(self) -> None:
         self.settled = True
@@ -428,5 +447,6 @@ def annotate(**facts: Any) -> None:
 
 
 def zombies() -> list[Pid]:
-    """Dead processes whose coroutine has not ended although it was cancelled."""
-    return list(current_runtime().zombies)
+    """Dead processes that go on all the same: a coroutine that swallows its cancel, or a thread."""
+    runtime = current_runtime()
+    return list({**runtime.zombies, **runtime.orphans})

@@ -81,6 +81,11 @@ class Related(Stepper):
         """The monitors that this process has set."""
         return () if self.ties is None else tuple(self.ties.monitoring or ())
 
+    @property
+    def hooks(self) -> tuple[Callable[[Process, Any], None], ...]:
+        """What is called when this process ends."""
+        return () if self.ties is None else tuple(self.ties.hooks or ())
+
     # To change.
 
     def set_trap(self, flag: bool) -> bool:

@@ -20,6 +20,7 @@ from lemon_otp.machine import Process, wait_in_task
 from lemon_otp.mailbox import NOTHING, Match, take
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.scheduler import CELL, CURRENT, ENDED, MAIL, Scheduler
+from lemon_otp.watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -84,6 +85,8 @@ class AttachedProcess(Process):
                 self.status = CELL
 
     async def wait_cell(self, cell: Any) -> None:
+        if self.exit_reason is not ALIVE:
+            raise ProcessExit(self.exit_reason)
         self.task = asyncio.current_task()
         await wait_in_task(self, cell)
 
@@ -116,12 +119,18 @@ class Runtime:
     The task that enters becomes a process. When the block ends every process is killed, and the coroutines
     of the killed are given a second to clean up.
 
+    Args:
+        clock: What time it is; the machine's time by default.
+        watchdog_s: Report whoever holds the event loop for longer than so many seconds; see `watchdog`.
+
     Raises, when the block ends:
         ProcessExit: The attached process itself was ended by an exit signal; the block was cancelled.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, watchdog_s: float | None = None) -> None:
         self._clock = clock
+        self._watchdog_s = watchdog_s
+        self.watchdog: Watchdog | None = None
         self._scheduler: Scheduler | None = None
         self._root: AttachedProcess | None = None
         self._tokens: tuple[Token[Any], Token[Any]] | None = None
@@ -155,6 +164,9 @@ class Runtime:
         clock_token = CURRENT_CLOCK.set(scheduler.clock)
         self._root = AttachedProcess(scheduler)
         self._tokens = CURRENT.set(self._root), clock_token
+        if self._watchdog_s is not None:
+            self.watchdog = Watchdog(scheduler, self._watchdog_s)
+            self.watchdog.start()
         return self
 
     async def __aexit__(
@@ -179,6 +191,8 @@ class Runtime:
         root = self._root
         assert root is not None
         root.task = None
+        if self.watchdog is not None:
+            self.watchdog.stop()
         for process in reversed(scheduler.live()):
             if process.exit_reason is ALIVE:
                 process.die("killed")
@@ -201,7 +215,13 @@ class Runtime:
                     token.var.reset(token)
 
 
-def run(main: Callable[..., Awaitable[T]], *args: Any, clock: Clock | None = None, debug: bool | None = None) -> T:
+def run(
+    main: Callable[..., Awaitable[T]],
+    *args: Any,
+    clock: Clock | None = None,
+    watchdog_s: float | None = None,
+    debug: bool | None = None,
+) -> T:
     """Run `main(*args)` as the first process of a new runtime on a new event loop, and return its result.
 
     When it returns, every process that is left is killed.
@@ -211,7 +231,7 @@ def run(main: Callable[..., Awaitable[T]], *args: Any, clock: Clock | None = Non
     """
 
     async def root() -> T:
-        async with Runtime(clock):
+        async with Runtime(clock, watchdog_s=watchdog_s):
             return await main(*args)
 
     return asyncio.run(root(), debug=debug)

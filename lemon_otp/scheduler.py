@@ -98,6 +98,7 @@ class Scheduler:
         names: Locally registered names.
         name_services: Running registries by name, for `Via`.
         zombies: Dead processes whose coroutine has not ended yet.
+        orphans: Dead processes whose thread has not ended yet.
         rest: Settled when the last zombie has ended; only while the runtime waits for that.
         store: Where modules built on processes keep what belongs to this runtime, by their own key.
         drains: How often processes have been given turns.
@@ -114,6 +115,7 @@ class Scheduler:
         self.names: dict[str, Process] = {}
         self.name_services: dict[str, NameService] = {}
         self.zombies: dict[Process, None] = {}
+        self.orphans: dict[Process, None] = {}
         self.rest: asyncio.Future[None] | None = None
         self.store: dict[Any, Any] = {}
         self.handlers: dict[tuple[str, ...], tuple[Any, ...]] = {}

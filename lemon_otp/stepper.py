@@ -81,7 +81,7 @@ class Interrupts:
         self.cancel_again_s = 0.0
         self.doom: Any = ALIVE
         self.facts: dict[str, Any] | None = None
-        self.repeated: dict[int, int] | None = None
+        self.repeated: dict[int, Any] | None = None
         self.busy_message = -1
         self.busy_since_s = 0.0
 

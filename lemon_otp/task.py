@@ -17,7 +17,7 @@ from lemon_otp.errors import BadArgument, CallFailed, CallTimeout, ProcessExit, 
 from lemon_otp.exits import Down
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
-from lemon_otp.outside import run_in_os_process, run_in_thread
+from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.process import (
     Place,
@@ -427,13 +427,7 @@ async def _take_any(
 
 def placed(on: Place, fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """What a process of the loop has to call so that `fn(*args)` is run in that place."""
-    if on == "loop":
-        return fn, args
-    if on == "thread":
-        return run_in_thread, (fn, args)
-    if on == "process":
-        return run_in_os_process, (fn, args)
-    raise BadArgument(f'on={on!r}; expected "loop", "thread" or "process"')
+    return (fn, args) if on == "loop" else outside_entry(on, fn, args)
 
 
 def name_of(fn: Callable[..., Any]) -> str:
