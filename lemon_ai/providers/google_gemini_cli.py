@@ -60,7 +60,8 @@ class CodeAssistDecoder(GoogleDecoder):
     def close(self) -> list[StreamEvent]:
         """The bytes ended."""
         provider = self.fold.model.provider
-        if not self.fold.finished and not self.fold.has_content and not self.blocked:
+        ended = self._finish_reason is not None and not self.blocked
+        if ended and not self.fold.has_content and not self.fold.finished:
             said = f"{provider} returned an empty response."
             return self.fold.fail("error", ProviderUnavailable(provider=provider, message=said, in_stream=True))
         return super().close()
