@@ -83,7 +83,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         return _print_json([session.to_json() for session in sessions])
     for session in sessions:
-        print(f"{iso(session.created_ms)}  {session.id}  {session.cwd or '-'}  {session.path}")
+        _say(f"{iso(session.created_ms)}  {session.id}  {session.cwd or '-'}  {session.path}")
     if not sessions:
         print(f"no sessions in {directory}", file=sys.stderr)
     return 0
@@ -99,7 +99,7 @@ def _tree(arguments: argparse.Namespace) -> int:
         for position, depth in nodes:
             mark = "*" if position == tree.leaf else " "
             label = tree.labels.get(tree.ids[position])
-            print(
+            _say(
                 f"{mark} {'  ' * depth}{tree.ids[position]} {tree.kinds[position]}"
                 + (f" [{label}]" if label else "")
                 + f"  {_gist(manager, position)}".rstrip()
@@ -114,9 +114,9 @@ def _show(arguments: argparse.Namespace) -> int:
         entries = [manager.log.entry_data(at) for at in path]
         if arguments.json:
             return _print_json({"header": dict(manager.header.data), "leafId": manager.leaf_id, "entries": entries})
-        print(f"{manager.session_id}  {manager.name or ''}".rstrip())
+        _say(f"{manager.session_id}  {manager.name or ''}".rstrip())
         for at in path:
-            print(f"{manager.tree.ids[at]}  {manager.tree.kinds[at]}  {_gist(manager, at)}".rstrip())
+            _say(f"{manager.tree.ids[at]}  {manager.tree.kinds[at]}  {_gist(manager, at)}".rstrip())
     return 0
 
 
@@ -126,11 +126,11 @@ def _context(arguments: argparse.Namespace) -> int:
             leaf = None if arguments.entry is None else manager.position(arguments.entry)
             return _print_json(context_json(manager.log, leaf))
         context = manager.build_context(arguments.entry, repaired=False)
-        print(f"model           {context.model or '-'}")
-        print(f"thinking level  {context.thinking_level}")
-        print(f"active tools    {'-' if context.active_tools is None else ', '.join(context.active_tools)}")
+        _say(f"model           {context.model or '-'}")
+        _say(f"thinking level  {context.thinking_level}")
+        _say(f"active tools    {'-' if context.active_tools is None else ', '.join(context.active_tools)}")
         for message in context.messages:
-            print(f"{message.role:<18}  {_first_line(_words(message))}".rstrip())
+            _say(f"{message.role:<18}  {_first_line(_words(message))}".rstrip())
     return 0
 
 
@@ -149,11 +149,11 @@ def _check(arguments: argparse.Namespace) -> int:
             }
             _print_json(found)
         else:
-            print(f"{manager.path}: format {report.version}, {report.entries} entries, {report.size} bytes")
+            _say(f"{manager.path}: format {report.version}, {report.entries} entries, {report.size} bytes")
             for sentence in report:
-                print(f"  {sentence}")
+                _say(f"  {sentence}")
             if unanswered:
-                print(f"  {len(unanswered)} tool calls of the current branch have no result")
+                _say(f"  {len(unanswered)} tool calls of the current branch have no result")
         return 0 if report.clean() else DAMAGED
 
 
@@ -176,7 +176,7 @@ def _fork(arguments: argparse.Namespace) -> int:
                 "editorText": made.editor_text,
             }
         )
-    print(made.path)
+    _say(str(made.path))
     return 0
 
 
@@ -187,7 +187,7 @@ def _export(arguments: argparse.Namespace) -> int:
             return _print_json(to_document(manager))
         text = export(manager, form)
         if arguments.output is None:
-            sys.stdout.write(_printable(text))
+            _say(text, end="")
         else:
             with arguments.output.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
                 file.write(text)
@@ -263,14 +263,8 @@ def _words(message: Any) -> str:
 
 def _first_line(text: str, limit: int = 80) -> str:
     line = " ".join(text.split())
-    return _printable(
-        "".join(c if c.isprintable() else "\ufffd" for c in line[:limit]) + ("..." if len(line) > limit else "")
-    )
-
-
-def _printable(text: str) -> str:
-    """Text that can be written: half a surrogate pair is shown as a replacement character."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in line[:limit])
+    return shown + ("..." if len(line) > limit else "")
 
 
 def _print_json(value: Any) -> int:
@@ -281,6 +275,12 @@ def _print_json(value: Any) -> int:
     return 0
 
 
+def _say(text: str, *, end: str = "\n") -> None:
+    """Print text; what the terminal does not know is shown as an escape."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end=end)
+
+
 def _fail(message: str) -> int:
-    print(f"sessions: {_printable(message)}", file=sys.stderr)
+    print(f"sessions: {message}", file=sys.stderr)  # standard error escapes what it cannot show
     return FAILED

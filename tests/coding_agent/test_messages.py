@@ -71,7 +71,7 @@ def test_the_messages_of_the_sample_read_and_write_the_same():
     assert [message_to_json(message_from_json(data)) for data in stored] == stored
 
 
-@pytest.mark.parametrize("old, new", [("tool_result", "toolResult"), ("hookMessage", "custom")])
+@pytest.mark.parametrize(("old", "new"), [("tool_result", "toolResult"), ("hookMessage", "custom")])
 def test_older_spellings_of_roles_are_read_and_not_written(old, new):
     """
     What is written has one spelling.
@@ -108,7 +108,7 @@ def test_a_models_own_roles_pass_unchanged_and_an_unknown_one_is_left_out():
 
 
 @pytest.mark.parametrize(
-    "message, text",
+    ("message", "text"),
     [
         (BashExecutionMessage("ls", "a\nb", 0), "Ran `ls`\n```\na\nb\n```"),
         (BashExecutionMessage("ls", "", 2), "Ran `ls`\n(no output)\nCommand exited with code 2"),

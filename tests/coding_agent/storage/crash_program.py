@@ -77,7 +77,11 @@ def write_until_killed(path: Path, first: int, policy: Any, files: OsFiles, pipe
     manager.repair_dangling_calls()
     number = first
     while True:
-        for message in (user(f"#{number}"), answer(f"#{number + 1}", f"c{number}"), result(f"c{number}", f"#{number + 2}")):
+        for message in (
+            user(f"#{number}"),
+            answer(f"#{number + 1}", f"c{number}"),
+            result(f"c{number}", f"#{number + 2}"),
+        ):
             manager.append_message(message)
             os.write(pipe, b"%d\n" % number)
             number += 1

@@ -8,8 +8,8 @@ import pytest
 @pytest.mark.requirement("PERS-8", "PERS-7", "PERS-1", "PERS-2", "PERS-9")
 def test_five_hundred_writers_killed_at_seeded_points_lose_nothing_they_acknowledged(tmp_path):
     """
-    kill -9 at any moment, inside a system call or between two: every acknowledged message is there once and in order, at
-    most the one being written is there besides, and the next append works and leaves a clean file.
+    kill -9 at any moment, inside a system call or between two: every acknowledged message is there once and in order,
+    at most the one being written is there besides, and the next append works and leaves a clean file.
     """
     program = [sys.executable, "-m", "tests.coding_agent.storage.crash_program", str(tmp_path), "0", "500"]
     done = subprocess.run(program, capture_output=True, text=True, timeout=110)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import subprocess
 import sys
 import tracemalloc
@@ -184,7 +183,9 @@ def test_parents_in_a_circle_and_a_leaf_in_it_are_survived(path):
     """
     The walk ends, the circle is reported, and the session can be gone on with.
     """
-    write(path, entry("a", "b", "a"), entry("b", "a", "b"), {"type": "leaf", "id": "l", "parentId": "b", "targetId": "a"})
+    write(
+        path, entry("a", "b", "a"), entry("b", "a", "b"), {"type": "leaf", "id": "l", "parentId": "b", "targetId": "a"}
+    )
 
     with SessionManager.open(path) as manager:
         assert said(manager.build_context().messages) == ["b", "a"]
@@ -235,7 +236,14 @@ def test_times_before_1970_and_beyond_reason_are_survived(path):
     """
     odd = entry("e1", None, "a", timestamp=-5) | {"message": {"role": "user", "content": "a", "timestamp": -86_400_000}}
     huge = entry("e2", "e1", "b", timestamp=10**30) | {"message": {"role": "user", "content": "b", "timestamp": 10**30}}
-    summary = {"type": "branch_summary", "id": "e3", "parentId": "e2", "timestamp": "never", "fromId": "e1", "summary": "s"}
+    summary = {
+        "type": "branch_summary",
+        "id": "e3",
+        "parentId": "e2",
+        "timestamp": "never",
+        "fromId": "e1",
+        "summary": "s",
+    }
     write(path, odd, huge, summary, header={"type": "session", "version": 3, "id": "s", "timestamp": -1})
 
     with SessionManager.open(path) as manager:
@@ -262,7 +270,7 @@ def test_a_line_of_fifty_megabytes_is_a_message_like_any_other(path):
 
 
 @pytest.mark.parametrize(
-    "content, reason",
+    ("content", "reason"),
     [
         (b"", "empty_file"),
         (b"\n\n", "invalid_header"),
@@ -352,7 +360,14 @@ def test_memory_follows_the_living_part_and_not_the_file(path):
         for number in range(3000):
             data = entry(f"e{number}", parent, "x" * 5000)
             if number % 100 == 99:
-                data = {"type": "compaction", "id": f"e{number}", "parentId": parent, "timestamp": "t", "summary": "s", "retainedTail": []}
+                data = {
+                    "type": "compaction",
+                    "id": f"e{number}",
+                    "parentId": parent,
+                    "timestamp": "t",
+                    "summary": "s",
+                    "retainedTail": [],
+                }
             file.write(line(data))
             parent = f"e{number}"
     tracemalloc.start()
@@ -404,8 +419,8 @@ def test_what_another_program_is_just_writing_is_not_cut_off(path):
 @pytest.mark.parametrize("change", ["replaced", "truncated", "removed"])
 def test_a_file_changed_under_us_is_told_and_everything_goes_into_a_new_one(path, change):
     """
-    Nothing is written into what is not our file any more. Each append says so; after a rescue the conversation is whole
-    in a new file, and what stands in the old place is untouched.
+    Nothing is written into what is not our file any more. Each append says so; after a rescue the conversation is
+    whole in a new file, and what stands in the old place is untouched.
     """
     write(path, *chain("a", "b"))
     with SessionManager.open(path) as manager:
@@ -450,8 +465,8 @@ def test_no_other_session_notices_what_happens_to_one(tmp_path):
 
 def test_a_disk_that_really_is_full(tmp_path):
     """
-    A file system of 64 kB: the appends that do not fit wait, and are written when room is made. Where this process may not
-    mount one, a limit on the size of its files stands in for it.
+    A file system of 64 kB: the appends that do not fit wait, and are written when room is made. Where this process may
+    not mount one, a limit on the size of its files stands in for it.
     """
     script = """
 import os, resource, signal, subprocess, sys
@@ -460,7 +475,8 @@ from coding_agent.errors import SessionWriteFailed
 from coding_agent.storage.session_manager import SessionManager
 from lemon_ai import UserMessage
 folder = Path(sys.argv[1])
-mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True).returncode == 0
+command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+mounted = subprocess.run(command, capture_output=True).returncode == 0
 try:
     if mounted:
         ballast = folder / "ballast"
@@ -546,7 +562,9 @@ def test_whatever_is_done_to_a_file_it_loads_or_is_refused(tmp_path_factory, dat
     Lines taken out, doubled, cut, swapped, overwritten: a typed error or a tree that can be walked and appended to, and
     an append changes nothing that stood there whole.
     """
-    lines = [line(one) for one in ({"type": "session", "version": 3, "id": "s", "cwd": "/p"}, *chain("a", "b", "c", "d"))]
+    lines = [
+        line(one) for one in ({"type": "session", "version": 3, "id": "s", "cwd": "/p"}, *chain("a", "b", "c", "d"))
+    ]
     lines.append(line({"type": "leaf", "id": "l", "parentId": "e4", "targetId": "e2"}))
     raw = bytearray(b"".join(data.draw(st.lists(st.sampled_from(lines), max_size=8)) or lines))
     for _ in range(data.draw(st.integers(0, 4))):
@@ -584,4 +602,3 @@ def test_errno_of_a_failed_write_is_told_in_words(tmp_path):
         with pytest.raises(SessionWriteFailed, match="quota"):
             manager.append_message(user("b"))
         files.failing.clear()
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0

@@ -6,7 +6,7 @@ import pytest
 
 from coding_agent.errors import SessionReadOnly, SessionWriteFailed
 from coding_agent.storage.session_manager import SessionManager
-from tests.coding_agent.storage.support import FaultyFiles, PI, disk_texts, said, user
+from tests.coding_agent.storage.support import PI, FaultyFiles, disk_texts, said, user
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def created(tmp_path, files, fsync="turn"):
 
 
 @pytest.mark.parametrize(
-    "policy, expected",
+    ("policy", "expected"),
     [
         ("none", ["write", "write", "write"]),
         ("turn", ["sync_folder", "write", "write", "fsync", "write", "fsync"]),

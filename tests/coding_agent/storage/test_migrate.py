@@ -6,7 +6,7 @@ from coding_agent.storage.migrate import first_kept_id, upgrade, upgrade_header_
 
 
 @pytest.mark.parametrize(
-    "header, version",
+    ("header", "version"),
     [({}, 1), ({"version": 2}, 2), ({"version": "3"}, 3), ({"version": 4.0}, 4), ({"version": None}, 1)],
 )
 def test_a_header_without_a_version_is_of_format_1(header, version):

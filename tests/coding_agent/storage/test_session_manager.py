@@ -98,7 +98,9 @@ def test_every_type_can_be_appended_and_read_back_with_its_fields(manager):
         "model_change": manager.append_model_change("p", "m"),
         "thinking_level_change": manager.append_thinking_level_change("low"),
         "active_tools_change": manager.append_active_tools_change(["read"]),
-        "compaction": manager.append_compaction("sum", first_kept_entry_id=first, tokens_before=7, details={"readFiles": []}),
+        "compaction": manager.append_compaction(
+            "sum", first_kept_entry_id=first, tokens_before=7, details={"readFiles": []}
+        ),
         "branch_summary": manager.append_branch_summary("left", from_hook=True),
         "custom": manager.append_custom("x", {"n": 1}),
         "custom_message": manager.append_custom_message("x", [TextContent("t"), ImageContent("AA==")], False, {"d": 1}),
@@ -120,7 +122,11 @@ def test_every_type_can_be_appended_and_read_back_with_its_fields(manager):
     assert read["custom_message"].content[1]["mimeType"] == "image/png"
     assert (read["custom_message"].display, read["custom_message"].details) == (False, {"d": 1})
     assert read["label"] == Label(
-        id=appended["label"], parent_id=appended["custom_message"], timestamp=read["label"].timestamp, target_id=first, label="here"
+        id=appended["label"],
+        parent_id=appended["custom_message"],
+        timestamp=read["label"].timestamp,
+        target_id=first,
+        label="here",
     )
     assert read["leaf"].target_id == first
 
@@ -389,7 +395,13 @@ def test_usage_and_cost_and_signatures_survive(manager):
     """
     message = answer("b")
     message = type(message)(
-        (TextContent("b", "sig"),), "anthropic_messages", "anthropic", "m", Usage(1, 2, 3, 4, 10), response_id="r", timestamp=1
+        (TextContent("b", "sig"),),
+        "anthropic_messages",
+        "anthropic",
+        "m",
+        Usage(1, 2, 3, 4, 10),
+        response_id="r",
+        timestamp=1,
     )
     manager.append_message(message)
     with reopened(manager) as again:

@@ -1,6 +1,6 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from coding_agent.storage.tree import ROOT, SessionTree
 from tests.coding_agent.storage.support import chain, entry
