@@ -45,7 +45,7 @@ def retry_after_s(headers: Mapping[str, str], body: Any = None, text: str = "", 
     resets = [reset for name in _RESET_HEADERS if (reset := _moment_or_seconds(lower.get(name), now_ms)) is not None]
     if resets:
         return max(resets) if len(resets) == 1 else _longest_exhausted(lower, now_ms) or max(resets)
-    in_body = _from_body(body)
+    in_body = _from_body(body, now_ms)
     return in_body if in_body is not None else _from_words(text)
 
 
@@ -104,16 +104,28 @@ def _until(text: str, now_ms: int) -> float | None:
     return max(0.0, moment.timestamp() - now_ms / 1000)
 
 
-def _from_body(body: Any) -> float | None:
+_BODY_NAMES = (
+    ("retry_after_ms", 0.001),
+    ("retryAfterMs", 0.001),
+    ("retry_after", 1),
+    ("retryAfter", 1),
+    ("resets_in_seconds", 1),
+)
+
+
+def _from_body(body: Any, now_ms: int) -> float | None:
     if not isinstance(body, Mapping):
         return None
     for place in (body, body.get("error")):
         if not isinstance(place, Mapping):
             continue
-        for name, scale in (("retry_after_ms", 0.001), ("retryAfterMs", 0.001), ("retry_after", 1), ("retryAfter", 1)):
+        for name, scale in _BODY_NAMES:
             value = place.get(name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
                 return value * scale
+        resets_at_s = place.get("resets_at")
+        if isinstance(resets_at_s, (int, float)) and not isinstance(resets_at_s, bool):
+            return max(0.0, resets_at_s - now_ms / 1000)
         details = place.get("details")
         for detail in details if isinstance(details, list) else ():
             delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None

@@ -7,8 +7,10 @@ import pytest
 
 from lemon_ai.errors import MissingCredential, QuotaExhausted, RateLimited
 from lemon_ai.messages import UserMessage
-from lemon_ai.providers.openai_codex import CLAIM, account_id, encode_call, explain_limit
+from lemon_ai.providers.openai_codex import CLAIM, CodexProvider, account_id, encode_call, explain_limit
 from lemon_ai.stream_options import Tool
+from lemon_ai.testing import collect, loopback
+from lemon_otp import wall_ms
 from tests.lemon_ai.providers.wires import asked, model
 
 OURS = model("openai_codex_responses", "openai-codex")
@@ -76,6 +78,16 @@ def test_the_system_prompt_is_the_instructions():
 
     assert body["instructions"] == "be brief"
     assert len(body["input"]) == 1
+
+
+async def test_the_backends_own_limit_reaches_the_user_in_minutes():
+    """Status, kind and the moment it resets come in the body."""
+    told = {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus"}
+    resets = told | {"resets_at": wall_ms() / 1000 + 600}
+    async with loopback(429, {}, json.dumps({"error": resets}).encode()) as url:
+        request = asked(model("openai_codex_responses", "openai-codex", base_url=url), api_key=TOKEN)
+        with pytest.raises(QuotaExhausted, match="ChatGPT usage limit. Try again in ~10 min."):
+            await collect(CodexProvider(), request)
 
 
 def test_a_plans_limit_is_told_in_its_own_words():
