@@ -81,8 +81,7 @@ async def test_several_readers_compete_for_the_events() -> None:
     read: list[list[Any]] = [[], [], []]
 
     async def reader(seen: list[Any]) -> None:
-        async for event in stream.events():
-            seen.append(event)
+        seen.extend([event async for event in stream.events()])
 
     for seen in read:
         spawn(reader, seen)

@@ -3,7 +3,8 @@
 from random import Random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lemon_otp.child_spec import ChildSpec
 from lemon_otp.errors import BadChildSpec

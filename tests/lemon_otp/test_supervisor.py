@@ -5,7 +5,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lemon_otp import (
     AlreadyPresent,
@@ -110,7 +111,9 @@ async def test_the_window_forgets_on_the_monotonic_clock(fake_clock: FakeClock, 
 
 
 @pytest.mark.requirement("BR-143")
-async def test_a_slow_shutdown_does_not_keep_a_crash_loop_alive(fake_clock: FakeClock, clocked_runtime: Runtime) -> None:
+async def test_a_slow_shutdown_does_not_keep_a_crash_loop_alive(
+    fake_clock: FakeClock, clocked_runtime: Runtime
+) -> None:
     """
     One child needs six seconds to stop, the other crashes as soon as it is back: with three restarts in five seconds
     the supervisor still gives up after the third.

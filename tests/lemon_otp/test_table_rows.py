@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lemon_otp.table_rows import Rows, term_order
 

@@ -236,9 +236,7 @@ async def test_owner_and_task_share_their_fate_through_the_link() -> None:
 async def test_a_task_may_be_awaited_from_a_helper_of_its_owner() -> None:
     """A helper task of the owner's coroutine awaits as well as the main line."""
     task = Task.async_(double, 8)
-    async with asyncio.TaskGroup() as group:
-        helper = group.create_task(task.await_())
-    assert helper.result() == 16
+    assert await asyncio.gather(task.await_()) == [16]
 
 
 async def test_interrupting_whoever_awaits_loses_nothing() -> None:
