@@ -86,7 +86,7 @@ async def test_the_backends_own_limit_reaches_the_user_in_minutes():
     resets = told | {"resets_at": wall_ms() / 1000 + 600}
     async with loopback(429, {}, json.dumps({"error": resets}).encode()) as url:
         request = asked(model("openai_codex_responses", "openai-codex", base_url=url), api_key=TOKEN)
-        with pytest.raises(QuotaExhausted, match="ChatGPT usage limit. Try again in ~10 min."):
+        with pytest.raises(QuotaExhausted, match=r"ChatGPT usage limit.* ~10 min"):
             await collect(CodexProvider(), request)
 
 
