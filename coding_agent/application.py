@@ -3,23 +3,26 @@
 coding_agent.supervisor      one_for_one
 ├─ session_registry          unique keys
 ├─ session_supervisor        dynamic: session[id], one a conversation
+├─ job_scheduler             bounded background jobs: summaries, exports
 └─ ...                       what a host adds: listener
 """
 
 from typing import Final
 
 from coding_agent import session_registry, session_supervisor
+from coding_agent.session.summary_job import JOB_SCHEDULER
 from lemon_agent import APPLICATION as LEMON_AGENT
-from lemon_otp import Application, ChildSpec, DynamicSupervisor, Pid, Registry, Supervisor
+from lemon_otp import Application, ChildSpec, DynamicSupervisor, JobScheduler, Pid, Registry, Supervisor
 
 SUPERVISOR: Final = "coding_agent.supervisor"
 
 
 async def start() -> Pid:
-    """Start the top supervisor with its two standing children."""
+    """Start the top supervisor with its standing children."""
     children = [
         Registry.child_spec(session_registry.NAME, keys="unique"),
         DynamicSupervisor.child_spec(id=session_supervisor.NAME, name=session_supervisor.NAME),
+        JobScheduler.child_spec(name=JOB_SCHEDULER),
     ]
     return await Supervisor.start_link(children, strategy="one_for_one", name=SUPERVISOR)
 

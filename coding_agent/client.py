@@ -6,7 +6,8 @@ session as it is.
 
 from typing import Any
 
-from coding_agent.errors import SessionBusy
+from coding_agent.errors import CompactionError, EntryNotFound, SessionBusy
+from coding_agent.events import CompactionEnd
 from coding_agent.session import protocol
 from coding_agent.session.notifier import STREAM_QUEUE_MAX
 from coding_agent.session.writes import (
@@ -18,7 +19,7 @@ from coding_agent.session.writes import (
 )
 from lemon_agent import AgentMessage
 from lemon_ai import ImageContent, Model
-from lemon_otp import Address, DropStrategy, EventStream, Pid, call, cast
+from lemon_otp import Address, CallTimeout, DropStrategy, EventStream, Pid, call, cast
 
 
 async def prompt(session: Address, text: str, images: tuple[ImageContent, ...] = ()) -> None:
@@ -111,6 +112,67 @@ async def set_thinking_level(session: Address, level: str) -> None:
 async def set_active_tools(session: Address, names: tuple[str, ...]) -> None:
     """Offer the model these of the session's tools; raises `UnknownTool` for a name it does not have."""
     await call(session, protocol.SetActiveTools(names))
+
+
+async def compact(session: Address, instructions: str | None = None) -> CompactionEnd:
+    """Make the conversation shorter now, and wait until that is done.
+
+    Raises:
+        SessionBusy: A run, compaction or summary is going on. Nothing was changed.
+        CompactionError: There is nothing to compact, or it would not help; the text says what is in the way.
+    """
+    answer = await call(session, protocol.Compact(instructions), timeout_s=None)
+    if isinstance(answer, SessionBusy | CompactionError):
+        raise answer
+    if answer.error_message:
+        raise CompactionError(answer.error_message)
+    return answer
+
+
+async def navigate_tree(
+    session: Address,
+    target_id: str,
+    *,
+    summarize: bool = False,
+    instructions: str | None = None,
+    label: str | None = None,
+) -> protocol.Navigated:
+    """Let the conversation go on at another entry; before it, where the entry holds words of the user.
+
+    Args:
+        session: The session.
+        target_id: The entry.
+        summarize: Have a model write down what is left behind, where the conversation goes on.
+        instructions: What the summary should look at.
+        label: A bookmark to set there.
+
+    Raises:
+        SessionBusy: A run, compaction or summary is going on. Nothing was changed.
+        EntryNotFound: There is no such entry. Nothing was changed.
+    """
+    request = protocol.NavigateTree(target_id, summarize, instructions, label)
+    answer = await call(session, request, timeout_s=None)
+    if isinstance(answer, SessionBusy | EntryNotFound):
+        raise answer
+    return answer
+
+
+async def reset(session: Address, *, timeout_s: float = 5.0) -> str:
+    """Abort what is going on, forget the conversation, go on in a new file; the new session's id.
+
+    Raises:
+        SessionBusy: What was going on did not end within `timeout_s`. Nothing was forgotten.
+    """
+    abort_async(session, "reset")
+    try:
+        await wait_for_idle(session, timeout_s=timeout_s)
+    except CallTimeout as error:
+        state = await get_state(session)
+        raise SessionBusy(state.session_id, state.phase) from error
+    answer = await call(session, protocol.Reset(), timeout_s=None)
+    if isinstance(answer, SessionBusy):
+        raise answer
+    return answer
 
 
 async def append_message(session: Address, message: AgentMessage) -> str | None:

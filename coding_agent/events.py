@@ -65,6 +65,63 @@ class ToolsUpdate:
 
 
 @frozen
+class CompactionStart:
+    """The conversation is being made shorter; `reason` is `manual`, `threshold` or `overflow`."""
+
+    type: ClassVar[str] = "compaction_start"
+    reason: str
+    tokens_before: int
+
+
+@frozen
+class CompactionEnd:
+    """A compaction is over; without `error_message` the summary stands in for what it covers.
+
+    Attributes:
+        reason: As in `CompactionStart`.
+        tokens_after: A guess at the size of the conversation now.
+        aborted: Somebody asked for its end.
+    """
+
+    type: ClassVar[str] = "compaction_end"
+    reason: str
+    tokens_before: int
+    summary: str = ""
+    first_kept_entry_id: str | None = None
+    compaction_entry_id: str | None = None
+    tokens_after: int = 0
+    error_message: str | None = None
+    aborted: bool = False
+
+
+@frozen
+class BranchSummarized:
+    """A branch was left, and what happened on it was written down where the conversation goes on."""
+
+    type: ClassVar[str] = "branch_summarized"
+    from_id: str
+    summary: str
+    summary_entry_id: str
+
+
+@frozen
+class TreeMoved:
+    """The conversation goes on at another place of its tree."""
+
+    type: ClassVar[str] = "session_tree"
+    new_leaf_id: str | None
+    old_leaf_id: str | None
+
+
+@frozen
+class SessionReset:
+    """The conversation was forgotten; what follows is another session in another file."""
+
+    type: ClassVar[str] = "session_reset"
+    new_session_id: str
+
+
+@frozen
 class StorageFailed:
     """Something could not be stored; it is kept in memory and tried again with the next write."""
 
@@ -74,7 +131,18 @@ class StorageFailed:
 
 
 SessionNotice: TypeAlias = (
-    SavePoint | Settled | QueueUpdate | ModelUpdate | ThinkingLevelUpdate | ToolsUpdate | StorageFailed
+    SavePoint
+    | Settled
+    | QueueUpdate
+    | ModelUpdate
+    | ThinkingLevelUpdate
+    | ToolsUpdate
+    | StorageFailed
+    | CompactionStart
+    | CompactionEnd
+    | BranchSummarized
+    | TreeMoved
+    | SessionReset
 )
 """Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
 

@@ -9,15 +9,20 @@ from typing import Any, assert_never
 from attrs import asdict
 
 from coding_agent.events import (
+    BranchSummarized,
+    CompactionEnd,
+    CompactionStart,
     ModelUpdate,
     QueueUpdate,
     SavePoint,
     SessionEvent,
     SessionNotice,
+    SessionReset,
     Settled,
     StorageFailed,
     ThinkingLevelUpdate,
     ToolsUpdate,
+    TreeMoved,
 )
 from coding_agent.messages import message_to_json
 from coding_agent.session.protocol import SessionState
@@ -134,6 +139,8 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
         case Settled(outcome, reason, count):
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
         case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
+            return _camel_keys(asdict(event))
+        case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
             return _camel_keys(asdict(event))
         case _:
             assert_never(event)

@@ -24,7 +24,7 @@ from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.redaction import redact, secrets_of
 from lemon_ai.retry_helper import Again, RetryPolicy, decide, policy_for
 from lemon_ai.stream_options import Context, StreamOptions
-from lemon_otp import StreamFailed, TaskSupervisor, annotate, get_env, sleep_s, telemetry
+from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, get_env, sleep_s, telemetry
 
 SUPERVISOR: Final = "stream_task_supervisor"
 _PATIENCE: Final = 200

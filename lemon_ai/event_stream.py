@@ -10,7 +10,7 @@ from lemon_ai.errors import AiError, ProviderError
 from lemon_ai.events import StreamCanceled, StreamDone, StreamError, StreamEvent
 from lemon_ai.messages import AssistantMessage
 from lemon_ai.models.model import Model
-from lemon_otp import Canceled, Completed, EventStream, Failed, Terminals
+from lemon_otp import Canceled, Completed, EventStream, Failed, Pid, Terminals
 
 MAX_QUEUE = 10_000
 
@@ -20,7 +20,9 @@ ModelStream: TypeAlias = EventStream[StreamEvent, AssistantMessage]
 
 def open_model_stream(model: Model, *, timeout_ms: int | None, owner: Pid | None = None) -> ModelStream:
     """An empty stream that belongs to `owner`, or to the caller."""
-    return EventStream.start(owner=owner, max_queue=MAX_QUEUE, timeout_ms=timeout_ms, terminals=terminals_of(model))
+    return EventStream.start(
+        owner=owner or "caller", max_queue=MAX_QUEUE, timeout_ms=timeout_ms, terminals=terminals_of(model)
+    )
 
 
 def terminals_of(model: Model) -> Terminals:

@@ -10,6 +10,8 @@ from attrs import field, frozen
 from coding_agent.errors import UnknownTool
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
+from coding_agent.session.compaction import CompactionSettings
+from coding_agent.session.protocol import model_name
 from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import AgentMessage, AgentOptions, AgentTool
@@ -32,6 +34,7 @@ class SessionOptions:
         get_api_key: The credential for a provider's name, asked before each request.
         parent_session: The file of the session this one came from.
         fsync: When a written line is forced to the disk: `none`, `turn` or `entry`.
+        compaction: When and how the conversation is made shorter.
     """
 
     cwd: Path
@@ -47,15 +50,19 @@ class SessionOptions:
     agent_settings: Mapping[str, Any] = field(factory=dict, repr=False)
     parent_session: str | None = None
     fsync: FsyncPolicy = "turn"
+    compaction: CompactionSettings = field(factory=CompactionSettings)
 
-    def model_for(self, stored: str | None) -> Model:
-        """The model to start with, given the one the file names."""
-        if self.override_model or stored is None:
-            return self.model
+    def model_for(self, stored: str | None, *, current: Model | None = None) -> Model:
+        """The model to use where the file names `stored`; `current` or the session's own when nobody knows that one."""
+        fallback = current or self.model
+        if stored is None or (self.override_model and current is None):
+            return fallback
+        if stored == model_name(fallback):
+            return fallback
         try:
             return find_model(stored)
         except UnknownModel:
-            return self.model
+            return fallback
 
     def active_tools(self, stored: tuple[str, ...] | None) -> tuple[str, ...]:
         """The names to offer the model, given those the file names; tools that are no more are passed over."""

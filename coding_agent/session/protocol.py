@@ -4,7 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.errors import SessionBusy
+from coding_agent.errors import CompactionError, EntryNotFound, SessionBusy
+from coding_agent.events import CompactionEnd
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage
 from lemon_ai import ImageContent, Model, ToolCall
@@ -105,8 +106,43 @@ class SetActiveTools(Request[None]):
 
 
 @frozen
-class Reset(Request[str]):
+class Reset(Request[str | SessionBusy]):
     """Abort, forget the conversation and go on in a new file; answered with the new session's id."""
+
+
+@frozen
+class Compact(Request[CompactionEnd | SessionBusy | CompactionError]):
+    """Make the conversation shorter; answered when that is done."""
+
+    instructions: str | None = None
+
+
+@frozen
+class Navigated:
+    """Where a session went.
+
+    Attributes:
+        leaf_id: The leaf now.
+        editor_text: Words of the user to edit and send again; None when the target held none.
+        summary_entry_id: The entry that says what happened on the branch that was left.
+        cancelled: It stayed where it was, because the summary was cancelled or failed.
+    """
+
+    leaf_id: str | None
+    editor_text: str | None
+    summary_entry_id: str | None = None
+    cancelled: bool = False
+    error_message: str | None = None
+
+
+@frozen
+class NavigateTree(Request[Navigated | SessionBusy | EntryNotFound]):
+    """Go on at another entry; before it, where the entry holds words of the user."""
+
+    target_id: str
+    summarize: bool = False
+    instructions: str | None = None
+    label: str | None = None
 
 
 @frozen

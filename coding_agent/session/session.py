@@ -8,30 +8,25 @@ Asked: see `protocol`; started with `SessionOptions`
 
 from typing import Any, ClassVar, assert_never
 
-from attrs import define, field
+from attrs import evolve
 
-from coding_agent.errors import SessionBusy, SessionError, SessionWriteFailed
+from coding_agent.errors import SessionBusy, SessionError
 from coding_agent.events import (
     ModelUpdate,
     QueueUpdate,
     SavePoint,
-    SessionEvent,
-    SessionNotice,
+    SessionReset,
     Settled,
-    StorageFailed,
     ThinkingLevelUpdate,
     ToolsUpdate,
 )
-from coding_agent.session import protocol
+from coding_agent.session import compacting, navigating, protocol
+from coding_agent.session.conversation import Conversation
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions, agent_options, open_store
-from coding_agent.session.writes import (
-    PendingWrites,
-    Write,
-    WriteActiveToolsChange,
-    WriteModelChange,
-    WriteThinkingLevelChange,
-)
+from coding_agent.session.summary_job import SummaryWritten
+from coding_agent.session.writes import WriteActiveToolsChange, WriteModelChange, WriteThinkingLevelChange
+from coding_agent.storage.locations import new_session_file
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
     Agent,
@@ -41,32 +36,17 @@ from lemon_agent import (
     Canceled,
     ErrorEvent,
     MessageEnd,
+    Terminal,
     TurnEnd,
+    agent_registry,
     user_message,
 )
 from lemon_ai import Model
-from lemon_otp import Caller, Down, Exit, GenServer, NoReply, Pid, Registry, Reply, Stop, Via, reply, self_pid
+from lemon_otp import Caller, Down, Exit, GenServer, NoReply, Pid, Registry, Reply, Stop, reply
 
 AGENT_ROLE = "main"
 
-
-@define
-class Conversation:
-    """What a session process holds. `pending` is what was asked to be stored from outside during a run."""
-
-    options: SessionOptions
-    store: SessionManager
-    agent: Pid
-    notifier: Notifier
-    model: Model
-    thinking_level: str
-    active_tools: tuple[str, ...]
-    restored: protocol.Restored | None = None
-    phase: protocol.Phase = "idle"
-    turn_index: int = 0
-    pending: PendingWrites = field(factory=PendingWrites)
-    next_turn: list[str] = field(factory=list)
-    waiters: list[tuple[Caller, Any]] = field(factory=list)
+Answer = Reply[Conversation] | NoReply[Conversation]
 
 
 class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
@@ -80,35 +60,12 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
         except SessionError as error:  # a matter of the file, not a fault: whoever starts us is told
             return Stop(error)
         try:
-            return await self._begin(options, store)
+            return await _begin(options, store)
         except BaseException:
             store.close()
             raise
 
-    async def _begin(self, options: SessionOptions, store: SessionManager) -> Conversation:
-        session_id = store.header.id
-        context = store.build_context()
-        repaired = store.repair_dangling_calls()
-        model = options.model_for(context.model)
-        level = options.thinking_level or context.thinking_level or "off"
-        active = options.active_tools(context.active_tools)
-        messages = (*context.messages, *repaired)
-        agent = await Agent.start_link(
-            agent_options(options, session_id, model, level, active, messages),
-            name=Via("agent_registry", (session_id, AGENT_ROLE, 0)),
-        )
-        assert agent is not None
-        await Agent.subscribe(agent, self_pid())
-        Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
-        problems = tuple(store.report)
-        restored = protocol.Restored(len(messages), len(repaired), problems) if messages else None
-        return Conversation(options, store, agent, Notifier(session_id), model, level, active, restored)
-
-    # Server side: what is asked.
-
-    async def handle_call(
-        self, message: Any, caller: Caller, state: Conversation
-    ) -> Reply[Conversation] | NoReply[Conversation]:
+    async def handle_call(self, message: Any, caller: Caller, state: Conversation) -> Answer:
         match message:
             case protocol.Prompt():
                 return Reply(await _prompt(state, message), state)
@@ -127,58 +84,95 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
             case protocol.Unsubscribe():
                 state.notifier.unsubscribe(message.subscriber)
             case protocol.Store():
-                return Reply(_store_or_defer(state, message.write), state)
+                return Reply(await state.store_or_defer(message.write), state)
             case protocol.SwitchModel():
                 await _switch_model(state, message.model)
             case protocol.SetThinkingLevel():
                 await _set_thinking_level(state, message.level)
             case protocol.SetActiveTools():
                 await _set_active_tools(state, message.names)
+            case protocol.Compact():
+                return await _compact(state, message, caller)
+            case protocol.NavigateTree():
+                return await _navigate(state, message, caller)
+            case protocol.Reset():
+                return Reply(await _reset(state), state)
             case protocol.GetState():
-                return Reply(await _describe(state), state)
+                return Reply(await state.describe(), state)
             case protocol.GetMessages():
                 return Reply((await Agent.get_state(state.agent)).messages, state)
         return Reply(None, state)
 
     async def handle_cast(self, message: protocol.AbortNow, state: Conversation) -> NoReply[Conversation]:
         if state.phase != "idle":
-            await _abort_run(state, message.reason)
+            await _abort_work(state, message.reason)
         return NoReply(state)
 
     async def handle_info(self, message: Any, state: Conversation) -> NoReply[Conversation] | Stop[Conversation]:
         match message:
             case AgentEventMessage(event):
                 await _handle_event(state, event)
+            case SummaryWritten(job) if job is state.job:
+                await _summary_written(state, message)
             case Exit(pid, reason) if pid == state.agent:
-                _finish(state, ErrorEvent(("agent_down", reason)))
+                await _finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
             case Down(process=Pid() as subscriber):
                 state.notifier.prune(subscriber)
         return NoReply(state)
 
     async def terminate(self, reason: Any, state: Conversation) -> None:
-        _flush(state)
+        if state.job is not None:
+            state.job.cancel()
+        state.end_turn(state.pending.flush(state.store).failures)
         state.notifier.complete_streams(Canceled(("session_down", reason)))
         state.store.close()
 
 
-# What a prompt and its run do.
+async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
+    session_id = store.header.id
+    context = store.build_context()
+    repaired = store.repair_dangling_calls()
+    model = options.model_for(context.model)
+    level = options.thinking_level or context.thinking_level
+    active = options.active_tools(context.active_tools)
+    messages = (*context.messages, *repaired)
+    agent = await Agent.start_link(
+        agent_options(options, session_id, model, level, active, messages),
+        name=agent_registry.via((session_id, AGENT_ROLE, 0)),
+    )
+    assert agent is not None
+    await Agent.subscribe(agent)
+    Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
+    restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
+    return Conversation(options, store, agent, Notifier(session_id), model, level, active, restored)
+
+
+# A prompt and its run.
 
 
 async def _prompt(state: Conversation, prompt: protocol.Prompt) -> SessionBusy | None:
     if state.phase != "idle":
-        return SessionBusy(state.store.header.id, state.phase)
+        return SessionBusy(state.notifier.session_id, state.phase)
+    state.compaction = state.compaction.reset()
+    if compacting.wanted(state) and await compacting.begin(state, "threshold") is None:
+        state.held_back = prompt
+        return None
+    await _run(state, prompt)
+    return None
+
+
+async def _run(state: Conversation, prompt: protocol.Prompt) -> None:
     state.phase = "turn"
     try:
-        _store_settings(state)
-        await Agent.set_system_prompt(state.agent, state.options.system_prompt_for(state.active_tools))
+        await _store_settings(state)
+        await state.configure_agent()
         waiting, state.next_turn = state.next_turn, []
         await Agent.prompt(state.agent, [*map(user_message, waiting), user_message(prompt.text, prompt.images)])
     except BaseException:
         state.phase = "idle"
         raise
     state.turn_index += 1
-    return None
 
 
 async def _queue(state: Conversation, request: protocol.Queue) -> None:
@@ -192,147 +186,163 @@ async def _queue(state: Conversation, request: protocol.Queue) -> None:
         case other:
             assert_never(other)
     queues = await Agent.queued(state.agent)
-    _notify(state, QueueUpdate(queues.steering, queues.follow_up))
+    state.notify(QueueUpdate(queues.steering, queues.follow_up))
 
 
-async def _abort(
-    state: Conversation, request: protocol.Abort, caller: Caller
-) -> Reply[Conversation] | NoReply[Conversation]:
+async def _abort(state: Conversation, request: protocol.Abort, caller: Caller) -> Answer:
     if state.phase == "idle":
         return Reply(protocol.AbortReport(was_running=False), state)
-    state.waiters.append((caller, await _abort_run(state, request.reason)))
+    state.waiters.append((caller, await _abort_work(state, request.reason)))
     return NoReply(state)
 
 
-async def _abort_run(state: Conversation, reason: str) -> protocol.AbortReport:
+async def _abort_work(state: Conversation, reason: str) -> protocol.AbortReport:
     cleared = await Agent.clear_all_queues(state.agent)
+    if state.job is not None:
+        state.job.cancel()
     Agent.abort(state.agent, reason)
-    _notify(state, QueueUpdate((), ()))
+    state.notify(QueueUpdate((), ()))
     return protocol.AbortReport(True, cleared.steering, cleared.follow_up)
 
 
 async def _handle_event(state: Conversation, event: AgentEvent) -> None:
     match event:
         case MessageEnd():
-            _notify(state, event, entry_id=_append(state, event.message))
+            state.notify(event, entry_id=state.append(event.message))
         case TurnEnd():
-            _notify(state, event)
+            state.notify(event)
             had_pending = len(state.pending) > 0
-            _flush(state)
-            _notify(state, SavePoint(had_pending))
+            await state.flush()
+            state.notify(SavePoint(had_pending))
+            if event.message.stop_reason not in ("error", "aborted"):
+                state.compaction = state.compaction.answered()
         case AgentEnd() | ErrorEvent() | Canceled():
             await Agent.wait_for_idle(state.agent)
-            _finish(state, event)
+            await _run_over(state, event)
         case _:
-            _notify(state, event)
+            state.notify(event)
 
 
-def _finish(state: Conversation, terminal: AgentEnd | ErrorEvent | Canceled) -> None:
+async def _run_over(state: Conversation, terminal: Terminal) -> None:
+    settings = state.options.compaction
+    if compacting.overflowed(terminal) and state.compaction.decide("overflow", settings) == "compact":
+        await state.flush()
+        if await compacting.begin(state, "overflow") is None:
+            state.held_back = terminal
+            return
+    await _finish(state, terminal)
+
+
+async def _finish(state: Conversation, terminal: Terminal) -> None:
     """Everything is stored, then the run is reported over, then whoever waited is answered."""
-    _flush(state)
+    await state.flush()
     state.phase = "idle"
-    _notify(state, terminal)
+    state.notify(terminal)
     outcome = terminal.outcome if isinstance(terminal, AgentEnd) else "error"
-    _notify(state, Settled(outcome, terminal.reason, len(state.next_turn)))
+    await _settle(state, outcome, terminal.reason)
+
+
+async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None:
+    state.phase = "idle"
+    await state.flush()
+    state.notify(Settled(outcome, reason, len(state.next_turn)))
     waiters, state.waiters = state.waiters, []
     for caller, answer in waiters:
         reply(caller, answer)
+
+
+# Summaries: asked for, and what goes on once they are there.
+
+
+async def _compact(state: Conversation, request: protocol.Compact, caller: Caller) -> Answer:
+    if state.phase != "idle":
+        return Reply(SessionBusy(state.notifier.session_id, state.phase), state)
+    refused = await compacting.begin(state, "manual", request.instructions)
+    if refused is not None:
+        return Reply(refused, state)
+    state.caller = caller
+    return NoReply(state)
+
+
+async def _navigate(state: Conversation, request: protocol.NavigateTree, caller: Caller) -> Answer:
+    if state.phase != "idle":
+        return Reply(SessionBusy(state.notifier.session_id, state.phase), state)
+    there = await navigating.begin(state, request)
+    if there is not None:
+        return Reply(there, state)
+    state.caller = caller
+    return NoReply(state)
+
+
+async def _summary_written(state: Conversation, written: SummaryWritten) -> None:
+    caller, state.caller = state.caller, None
+    waiting, state.held_back = state.held_back, None
+    if written.job.purpose == "branch_summary":
+        answer: Any = await navigating.finish(state, written.job, written.outcome)
+    else:
+        answer = await compacting.finish(state, written.job, written.outcome)
+    if caller is not None:
+        reply(caller, answer)
+    match waiting:
+        case protocol.Prompt():
+            await (_settle(state, "aborted") if written.job.cancelled else _run(state, waiting))
+        case AgentEnd() | ErrorEvent() | Canceled() if answer.error_message:
+            await _finish(state, waiting)
+        case AgentEnd() | ErrorEvent() | Canceled():
+            state.phase = "turn"
+            await Agent.continue_(state.agent)
+        case None:
+            await _settle(state, "aborted" if written.job.cancelled else "completed")
+
+
+async def _reset(state: Conversation) -> str | SessionBusy:
+    if state.phase != "idle":
+        return SessionBusy(state.notifier.session_id, state.phase)
+    session_id, file = new_session_file(state.options.cwd, state.store.path.parents[1])
+    options = evolve(state.options, session_id=session_id, session_file=file, model=state.model)
+    store = open_store(options)
+    state.end_turn(state.pending.flush(state.store).failures)
+    state.store.close()
+    await Agent.reset(state.agent)
+    await Agent.set_session_id(state.agent, session_id)
+    Registry.unregister("session_registry", state.notifier.session_id)
+    Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
+    state.notify(SessionReset(session_id))
+    state.notifier.session_id = session_id
+    state.options, state.store, state.restored = options, store, None
+    state.turn_index, state.next_turn = 0, []
+    return session_id
 
 
 # Settings of the conversation: in memory at once, on disk now or at the end of the turn.
 
 
 async def _switch_model(state: Conversation, model: Model) -> None:
-    _store_or_defer(state, WriteModelChange(model.provider, model.id))
-    state.model = model
+    await state.store_or_defer(WriteModelChange(model.provider, model.id))
+    state.model, state.compaction = model, state.compaction.reset()
     await Agent.set_model(state.agent, model)
-    _notify(state, ModelUpdate(model.provider, model.id))
+    state.notify(ModelUpdate(model.provider, model.id))
 
 
 async def _set_thinking_level(state: Conversation, level: str) -> None:
-    _store_or_defer(state, WriteThinkingLevelChange(level))
+    await state.store_or_defer(WriteThinkingLevelChange(level))
     state.thinking_level = level
     await Agent.set_thinking_level(state.agent, level)
-    _notify(state, ThinkingLevelUpdate(level))
+    state.notify(ThinkingLevelUpdate(level))
 
 
 async def _set_active_tools(state: Conversation, names: tuple[str, ...]) -> None:
     tools = state.options.tools_named(names)
-    _store_or_defer(state, WriteActiveToolsChange(names))
+    await state.store_or_defer(WriteActiveToolsChange(names))
     state.active_tools = names
     await Agent.set_tools(state.agent, tools)
-    _notify(state, ToolsUpdate(names))
+    state.notify(ToolsUpdate(names))
 
 
-def _store_settings(state: Conversation) -> None:
+async def _store_settings(state: Conversation) -> None:
     """Write down the model and level a prompt will run with, where the file says otherwise or nothing yet."""
     context = state.store.build_context()
     if context.model != protocol.model_name(state.model):
-        _store_or_defer(state, WriteModelChange(state.model.provider, state.model.id), now=True)
-    if (context.thinking_level or "off") != state.thinking_level:
-        _store_or_defer(state, WriteThinkingLevelChange(state.thinking_level), now=True)
-
-
-# Storing.
-
-
-def _append(state: Conversation, message: Any) -> str | None:
-    """Store what the run said; the id of its entry, or None when it did not reach the disk yet."""
-    try:
-        return state.store.append_message(message)
-    except SessionError as error:
-        _storage_failed(state, error)
-        return None
-
-
-def _store_or_defer(state: Conversation, write: Write, *, now: bool = False) -> str | None:
-    state.pending.add(write)
-    if state.phase != "idle" and not now:
-        return None
-    stored = _flush(state)
-    return stored[-1] if stored else None
-
-
-def _flush(state: Conversation) -> tuple[str, ...]:
-    flushed = state.pending.flush(state.store)
-    failures = list(flushed.failures)
-    try:
-        state.store.turn_end()
-    except SessionError as error:
-        failures.append(error)
-    for failure in failures:
-        _storage_failed(state, failure)
-    return flushed.entry_ids
-
-
-def _storage_failed(state: Conversation, error: SessionError) -> None:
-    unsaved = error.unsaved if isinstance(error, SessionWriteFailed) else 0
-    _notify(state, StorageFailed(str(error), unsaved))
-
-
-def _notify(state: Conversation, event: AgentEvent | SessionNotice, *, entry_id: str | None = None) -> None:
-    state.notifier.broadcast(SessionEvent(state.notifier.session_id, event, entry_id))
-
-
-async def _describe(state: Conversation) -> protocol.SessionState:
-    agent = await Agent.get_state(state.agent)
-    direct, streams = state.notifier.count()
-    return protocol.SessionState(
-        session_id=state.store.header.id,
-        file=str(state.store.path),
-        cwd=str(state.options.cwd),
-        model=protocol.model_name(state.model),
-        thinking_level=state.thinking_level,
-        active_tools=state.active_tools,
-        phase=state.phase,
-        turn_index=state.turn_index,
-        message_count=len(agent.messages),
-        pending_tool_calls=frozenset(agent.pending_tool_calls),
-        pending_writes=len(state.pending),
-        queued_next_turn=len(state.next_turn),
-        direct_subscribers=direct,
-        stream_subscribers=streams,
-        agent=state.agent,
-        agent_alive=state.agent.alive,
-        restored=state.restored,
-    )
+        await state.store_or_defer(WriteModelChange(state.model.provider, state.model.id), now=True)
+    if context.thinking_level != state.thinking_level:
+        await state.store_or_defer(WriteThinkingLevelChange(state.thinking_level), now=True)

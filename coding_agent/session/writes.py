@@ -5,6 +5,7 @@ in, first out (seed "Data Flow", Pending Writes; checklist PERS-5, -6).
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 from attrs import define, field, frozen
@@ -144,6 +145,9 @@ class PendingWrites:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def __iter__(self) -> Iterator[Write]:
+        return iter(self._queue)
 
     def add(self, write: Write) -> None:
         """Store it later, after everything added before."""

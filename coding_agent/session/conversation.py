@@ -1,0 +1,150 @@
+"""Edge. What a session process holds: its file, its agent, its subscribers, and how the three are kept in step."""
+
+from typing import Any
+
+from attrs import define, field
+
+from coding_agent.errors import SessionError, SessionWriteFailed
+from coding_agent.events import SessionEvent, SessionNotice, StorageFailed
+from coding_agent.messages import CustomMessage
+from coding_agent.session import protocol
+from coding_agent.session.auto_compaction import AutoCompaction
+from coding_agent.session.notifier import Notifier
+from coding_agent.session.options import SessionOptions
+from coding_agent.session.summary_job import SummaryJob
+from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
+from coding_agent.storage.session_manager import SessionManager
+from lemon_agent import Agent, AgentEnd, AgentEvent, Canceled, ErrorEvent
+from lemon_ai import Model
+from lemon_otp import Caller, Pid, wall_ms
+
+
+@define
+class Conversation:
+    """The state of a session process.
+
+    Attributes:
+        pending: What was asked to be stored from outside during a run.
+        next_turn: Texts that go in front of the next prompt.
+        waiters: Callers that are answered when the session is idle, each with its answer.
+        job: A summary in the making; `caller` is who asked for it, None when nobody did.
+        compaction: What automatic compaction has done since the user last spoke.
+        held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
+    """
+
+    options: SessionOptions
+    store: SessionManager
+    agent: Pid
+    notifier: Notifier
+    model: Model
+    thinking_level: str
+    active_tools: tuple[str, ...]
+    restored: protocol.Restored | None = None
+    phase: protocol.Phase = "idle"
+    turn_index: int = 0
+    pending: PendingWrites = field(factory=PendingWrites)
+    next_turn: list[str] = field(factory=list)
+    waiters: list[tuple[Caller, Any]] = field(factory=list)
+    job: SummaryJob | None = None
+    caller: Caller | None = None
+    compaction: AutoCompaction = field(factory=AutoCompaction)
+    held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
+
+    # Telling.
+
+    def notify(self, event: AgentEvent | SessionNotice, *, entry_id: str | None = None) -> None:
+        """Tell every subscriber."""
+        self.notifier.broadcast(SessionEvent(self.notifier.session_id, event, entry_id))
+
+    # Storing.
+
+    def append(self, message: Any) -> str | None:
+        """Store what the run said; the id of its entry, or None when it did not reach the disk yet."""
+        try:
+            return self.store.append_message(message)
+        except SessionError as error:
+            self.storage_failed(error)
+            return None
+
+    async def store_or_defer(self, write: Write, *, now: bool = False) -> str | None:
+        """Store it now when idle, else at the end of the turn; the id of its entry when it was stored now."""
+        self.pending.add(write)
+        if self.phase != "idle" and not now:
+            return None
+        stored = await self.flush()
+        return stored[-1] if stored else None
+
+    async def flush(self) -> tuple[str, ...]:
+        """Store everything that waits, in order, and let the agent know the messages among it."""
+        said = [message for write in self.pending if (message := _said(write)) is not None]
+        flushed = self.pending.flush(self.store)
+        self.end_turn(flushed.failures)
+        for message in said:
+            await Agent.append_message(self.agent, message)
+        return flushed.entry_ids
+
+    def end_turn(self, failures: tuple[SessionError, ...] = ()) -> None:
+        """Force the turn to the disk, if the policy is to, and report what did not get there."""
+        for failure in failures:
+            self.storage_failed(failure)
+        try:
+            self.store.turn_end()
+        except SessionError as error:
+            self.storage_failed(error)
+
+    def storage_failed(self, error: SessionError) -> None:
+        """Tell the subscribers that something is not on disk."""
+        self.notify(StorageFailed(str(error), error.unsaved if isinstance(error, SessionWriteFailed) else 0))
+
+    # Keeping agent and file in step.
+
+    async def reload(self) -> None:
+        """Give the agent the conversation as the current leaf has it: messages, model, thinking level, tools."""
+        context = self.store.build_context()
+        self.model = self.options.model_for(context.model, current=self.model)
+        self.thinking_level = context.thinking_level
+        self.active_tools = self.options.active_tools(context.active_tools)
+        await Agent.replace_messages(self.agent, context.messages)
+        await self.configure_agent()
+
+    async def configure_agent(self) -> None:
+        """Let the agent's next run use the session's model, thinking level, tools and prompt."""
+        await Agent.set_model(self.agent, self.model)
+        await Agent.set_thinking_level(self.agent, self.thinking_level)
+        await Agent.set_tools(self.agent, self.options.tools_named(self.active_tools))
+        await Agent.set_system_prompt(self.agent, self.options.system_prompt_for(self.active_tools))
+
+    async def describe(self) -> protocol.SessionState:
+        """How things stand."""
+        agent = await Agent.get_state(self.agent)
+        direct, streams = self.notifier.count()
+        return protocol.SessionState(
+            session_id=self.notifier.session_id,
+            file=str(self.store.path),
+            cwd=str(self.options.cwd),
+            model=protocol.model_name(self.model),
+            thinking_level=self.thinking_level,
+            active_tools=self.active_tools,
+            phase=self.phase,
+            turn_index=self.turn_index,
+            message_count=len(agent.messages),
+            pending_tool_calls=frozenset(agent.pending_tool_calls),
+            pending_writes=len(self.pending),
+            queued_next_turn=len(self.next_turn),
+            direct_subscribers=direct,
+            stream_subscribers=streams,
+            agent=self.agent,
+            agent_alive=self.agent.alive,
+            restored=self.restored,
+        )
+
+
+def _said(write: Write) -> Any:
+    """The message a write adds to the conversation, if any."""
+    match write:
+        case WriteMessage(message):
+            return message
+        case WriteCustomMessage(custom_type, content, display, details):
+            return CustomMessage(custom_type, content, display, details, wall_ms())
+        case _:
+            return None

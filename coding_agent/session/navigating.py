@@ -1,0 +1,78 @@
+"""Edge. A session goes to another place in its tree, with a summary of what it leaves if that is wanted."""
+
+from attrs import frozen
+
+from coding_agent.errors import CompactionError, EntryNotFound
+from coding_agent.events import BranchSummarized, TreeMoved
+from coding_agent.session.conversation import Conversation
+from coding_agent.session.file_operations import track
+from coding_agent.session.protocol import Navigated, NavigateTree
+from coding_agent.session.summary_job import SummaryFailed, SummaryJob
+from coding_agent.session.summary_request import branch_summary_request, with_files
+from coding_agent.storage.navigation import Navigation, plan_navigation
+from lemon_otp import OtpError, self_pid
+
+WORTH_A_SUMMARY = 2
+"""Messages a branch must have for a summary to say more than they do."""
+
+
+@frozen
+class Move:
+    """Where a session goes once the summary is there."""
+
+    request: NavigateTree
+    navigation: Navigation
+
+
+async def begin(state: Conversation, request: NavigateTree) -> Navigated | EntryNotFound | None:
+    """Go there at once, or start the summary that goes before it and answer None. The phase changes then."""
+    try:
+        navigation = plan_navigation(state.store.log, request.target_id)
+    except KeyError:
+        return EntryNotFound(state.store.path, request.target_id)
+    if navigation is None:
+        return Navigated(state.store.leaf_id, None)
+    messages = _left_messages(state, navigation)
+    if not request.summarize or len(messages) < WORTH_A_SUMMARY:
+        return await _go(state, Move(request, navigation), None)
+    try:
+        question = branch_summary_request(
+            messages, window=state.model.context_window or None, instructions=request.instructions
+        )
+        files = track(messages)
+        move = Move(request, navigation)
+        job = SummaryJob("branch_summary", (question,), lambda answers: with_files(answers[0].strip(), files), move)
+        await job.start(self_pid(), state.model, state.options.stream_options)
+    except (CompactionError, OtpError):
+        return await _go(state, Move(request, navigation), None)
+    state.job, state.phase = job, "branch_summary"
+    return None
+
+
+async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFailed) -> Navigated:
+    """Go, with the summary; stay, when it was cancelled or could not be made."""
+    state.job = None
+    if isinstance(outcome, SummaryFailed):
+        return Navigated(state.store.leaf_id, None, cancelled=True, error_message=outcome.reason)
+    return await _go(state, job.plan, outcome)
+
+
+async def _go(state: Conversation, move: Move, summary: str | None) -> Navigated:
+    old_leaf, navigation, request = state.store.leaf_id, move.navigation, move.request
+    summary_id = None
+    if summary is None:
+        state.store.set_leaf(navigation.new_leaf)
+    else:
+        summary_id = state.store.append_branch_summary(summary, old_leaf, target=navigation.new_leaf)
+        state.notify(BranchSummarized(old_leaf or "root", summary, summary_id))
+    if request.label:
+        state.store.append_label(summary_id or request.target_id, request.label)
+    state.end_turn()
+    await state.reload()
+    state.notify(TreeMoved(state.store.leaf_id, old_leaf))
+    return Navigated(state.store.leaf_id, navigation.editor_text, summary_id)
+
+
+def _left_messages(state: Conversation, navigation: Navigation) -> list[object]:
+    left = set(navigation.abandoned)
+    return [message for entry_id, message in state.store.context_items() if entry_id in left]

@@ -1,0 +1,106 @@
+"""Edge. A model writes a summary beside the session, which stays responsive meanwhile.
+
+Compaction and branch summaries are the same job: one or more questions to a model, one after the other. The job runs
+under `job_scheduler`, bounded with all others of this program; its model calls belong to the session process, so they
+end with it. What comes of it is sent to the session as `SummaryWritten`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from coding_agent.session.summary_request import SummaryRequest
+from coding_agent.storage.stamps import new_session_id
+from lemon_ai import AiError, Context, Model, ModelStream, StreamOptions, UserMessage, get_text, stream
+from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, send, wall_ms
+
+JOB_SCHEDULER: Final = "job_scheduler"
+
+Purpose: TypeAlias = Literal["compaction", "branch_summary"]
+
+
+@frozen
+class SummaryFailed:
+    """Why there is no summary, in words for a person; `cancelled` when somebody asked for its end."""
+
+    reason: str
+    cancelled: bool = False
+
+
+@define(eq=False)
+class SummaryJob:
+    """A summary in the making.
+
+    Attributes:
+        purpose: What it is for.
+        requests: What the model is asked.
+        join: Makes one text of the answers.
+        plan: What the session does with it; opaque here.
+    """
+
+    purpose: Purpose
+    requests: tuple[SummaryRequest, ...]
+    join: Callable[[Sequence[str]], str]
+    plan: Any
+    cancelled: bool = False
+    _running: ModelStream | None = field(default=None, repr=False)
+
+    async def start(self, session: Pid, model: Model, options: StreamOptions) -> None:
+        """Let the job run as soon as there is room.
+
+        Raises:
+            TooManyJobs: As many jobs wait as may wait; it will not run.
+        """
+        await JobScheduler.submit(JOB_SCHEDULER, self._work, session, model, options, label=self.purpose)
+
+    def cancel(self) -> None:
+        """Ask no more and close the connection. `SummaryWritten` still comes, and says so."""
+        self.cancelled = True
+        if self._running is not None:
+            self._running.cancel("aborted")
+
+    async def _work(self, session: Pid, model: Model, options: StreamOptions) -> None:
+        send(session, SummaryWritten(self, await self._outcome(session, model, options)))
+
+    async def _outcome(self, session: Pid, model: Model, options: StreamOptions) -> str | SummaryFailed:
+        answers: list[str] = []
+        try:
+            for request in self.requests:
+                if self.cancelled:
+                    return SummaryFailed("cancelled", cancelled=True)
+                answers.append(await self._ask(session, model, options, request))
+        except (AiError, OtpError) as error:
+            return SummaryFailed("cancelled" if self.cancelled else str(error), cancelled=self.cancelled)
+        if not all(answer.strip() for answer in answers):
+            return SummaryFailed("the model gave no summary")
+        return self.join(answers)
+
+    async def _ask(self, session: Pid, model: Model, options: StreamOptions, request: SummaryRequest) -> str:
+        context = Context(request.system_prompt, (UserMessage(request.prompt, wall_ms()),))
+        asked = evolve(
+            options,
+            max_tokens=request.max_tokens,
+            reasoning=None,
+            session_id=new_session_id(),
+            cache_retention="none",
+        )
+        self._running = await stream(model, context, asked, owner=session)
+        try:
+            async for _ in self._running.events():
+                pass
+            return get_text(await self._running.result())
+        except StreamFailed as failed:
+            if isinstance(failed.reason, AiError):
+                raise failed.reason from failed
+            raise
+        finally:
+            self._running = None
+
+
+@frozen
+class SummaryWritten:
+    """Sent to the session: a job is over."""
+
+    job: SummaryJob
+    outcome: str | SummaryFailed
