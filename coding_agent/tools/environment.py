@@ -24,7 +24,7 @@ PASSED: Final = frozenset(
 PASSED_PREFIXES: Final = ("LC_", "XDG_")
 
 SECRET_NAME: Final = re.compile(
-    r"KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|CREDENTIAL|AUTH(?!OR|_SOCK)|COOKIE|SESSION_ID|BEARER|PRIVATE",
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(^|_|PG)PASS(_|$)|CREDENTIAL|AUTH(?!OR|_SOCK)|COOKIE|SESSION_ID|BEARER|PRIVATE",
     re.IGNORECASE,
 )
 """A name that says "secret" is never passed by a pattern, only when the user spelled it out in full."""

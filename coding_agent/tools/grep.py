@@ -32,7 +32,10 @@ PARAMETERS: Final[dict[str, Any]] = {
     "properties": {
         "pattern": {"type": "string", "description": "A regular expression, matched within single lines."},
         "path": {"type": "string", "description": "A directory or file; the working directory if not given."},
-        "glob": {"type": "string", "description": "Only files like this, such as *.py or src/**/*.{ts,tsx}."},
+        "glob": {
+            "type": "string",
+            "description": "Only files like this, such as *.py or src/**/*.{ts,tsx}; !*.js leaves these out.",
+        },
         "case_sensitive": {"type": "boolean", "description": "True if not given."},
         "literal": {"type": "boolean", "description": "Take the pattern as plain text."},
         "context_lines": {"type": "integer", "description": "Lines to show before and after each match."},
@@ -107,7 +110,7 @@ def request_of(params: dict[str, Any]) -> Request:
     try:
         forms = literal(text) if plain else pattern(text)
         if glob is not None:
-            path_pattern(glob)
+            path_pattern(glob.removeprefix("!"))
     except (BadPattern, BadGlob) as error:
         raise ToolError(f"Invalid pattern: {error}") from error
     return Request(

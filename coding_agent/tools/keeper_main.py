@@ -116,15 +116,21 @@ class Keeper:
                 self.idle.add(number)
 
     def reap(self) -> None:
-        """Collect minders that ended. What a killed one left behind is ours now, and is ended at once."""
+        """Collect minders that ended, and wake those that were stopped: only a child would do that.
+
+        What a killed one left behind is ours now, and is ended at once.
+        """
         lost = False
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 break
             if pid == 0:
                 break
+            if os.WIFSTOPPED(status):
+                tell(pid, signal.SIGCONT)
+                continue
             lost = lost or pid not in self.minders or status != 0
             for group in (self.minders, self.idle, self.staying):
                 group.discard(pid)

@@ -51,10 +51,10 @@ class Listed:
     target: str
 
     @property
-    def order(self) -> tuple[int, str, bool, str, str]:
+    def order(self) -> tuple[int, str, str, bool, str, str]:
         """By depth and directory, in it directories first, then by name without regard to capitals."""
         folder, _, name = self.path.rpartition("/")
-        return self.depth, folder, self.kind != "directory", name.casefold(), name
+        return self.depth, folder.casefold(), folder, self.kind != "directory", name.casefold(), name
 
 
 def ls_tool(cwd: str, **options: Any) -> AgentTool:

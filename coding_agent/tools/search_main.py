@@ -45,7 +45,9 @@ class Search:
         self.by_line: bool = request["by_line"]
         self.context: int = request["context"]
         self.limit: int = request["limit"]
-        self.glob = path_pattern(request["glob"]) if request["glob"] else None
+        glob: str | None = request["glob"]
+        self.excluding = glob is not None and glob.startswith("!")
+        self.glob = None if glob is None else path_pattern(glob.removeprefix("!"))
         self.needle = needle_of(request["literal"], request["ignore_case"])
         self.found = 0
 
@@ -67,8 +69,8 @@ class Search:
             return True
         if self.glob is not None:
             if self.glob.fullmatch(path):
-                return False
-            if not is_dir:
+                return self.excluding
+            if not is_dir and not self.excluding:
                 return True
         return rules.ignored(path, name, is_dir)
 

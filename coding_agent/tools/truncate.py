@@ -142,7 +142,7 @@ class HeadTail:
         break_before = "\n" if head and not head.endswith(b"\n") else ""
         marker = f"{break_before}[... {lines} lines, {left_out} bytes left out ...]\n"
         if len(marker) > self._max_bytes:
-            marker, head, tail = "", b"", clip_tail(rest, self._max_bytes)
+            marker, head, tail = "", b"", whole_lines_tail(rest, self._max_bytes, self._max_lines)
         return Shortened(head.decode() + marker + tail.decode(), True, self.total_bytes, self.total_lines)
 
 

@@ -22,14 +22,14 @@ TOKEN = "lemonstorm"
 COMMANDS = (
     "for i in 1 2 3 4 5; do (exec -a {name} sleep 600) & done; wait",
     "(setsid bash -c 'exec -a {name} sleep 600' &) ; exec -a {name} sleep 600",
-    "trap '' TERM INT HUP; (trap '' TERM; setsid bash -c \"trap '' TERM; while :; do exec -a {name} sleep 600; done\" &); "
+    "trap '' TERM INT HUP; (trap '' TERM; setsid bash -c 'while :; do exec -a {name} sleep 600; done' &); "
     "while :; do bash -c 'exec -a {name} sleep 600'; done",
     "env -i setsid setsid bash -c 'exec -a {name} sleep 600' </dev/null >/dev/null 2>&1 & disown; echo out; exit 0",
     "while :; do (exec -a {name} sleep 0.01) & (exec -a {name} sleep 600) & sleep 0.005; done",
     "(exec -a {name} sleep 600) & kill -STOP $!; kill -STOP $$",
     "yes {name}",
-    "python3 -c \"import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n  os.execv('/bin/sleep',['{name}','600'])\n "
-    'os._exit(0)\ntime.sleep(600)"',
+    'python3 -c "import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n'
+    "  os.execv('/bin/sleep',['{name}','600'])\n os._exit(0)\ntime.sleep(600)\"",
     "exec -a {name} sleep 600",
     "true",
 )
@@ -118,8 +118,11 @@ from coding_agent.tools import bash_tool
 
 async def main():
     tool = bash_tool(sys.argv[1])
-    await tool.execute("1", {"command": "trap '' TERM HUP; (setsid bash -c \\"trap '' TERM HUP; exec -a %(token)s sleep 600\\" &);"
-        " exec -a %(token)s sleep 600"}, None, None)
+    command = (
+        "trap '' TERM HUP; (setsid bash -c \\"trap '' TERM HUP; exec -a %(token)s sleep 600\\" &); "
+        "exec -a %(token)s sleep 600"
+    )
+    await tool.execute("1", {"command": command}, None, None)
 
 asyncio.run(main())
 """
