@@ -53,6 +53,12 @@ def _error(got: Json | None, want: Json | None) -> list[str]:
     if got is None or want is None:
         return [] if got is want else ["error"]
     wrong = [name for name, value in want.items() if name != "message" and got.get(name) != value]
-    if str(want.get("message", "")) not in str(got.get("message")):
+    if not _tells(str(got.get("message")), str(want.get("message", ""))):
         wrong.append("message")
     return [f"error.{name}" for name in wrong]
+
+
+def _tells(ours: str, theirs: str) -> bool:
+    """Whether our sentence holds theirs, but for what looks like a key in it."""
+    shown = ours.split("[redacted]")
+    return theirs in ours or (len(shown) > 1 and all(part in theirs for part in shown))

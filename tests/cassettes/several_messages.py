@@ -6,6 +6,7 @@ whose blocks stand beside the old ones.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 Json = dict[str, Any]
@@ -13,8 +14,8 @@ Json = dict[str, Any]
 
 def own_reading(body: str) -> Json:
     """What such a body says; nothing for a body with one message."""
-    events = [json.loads(line[5:]) for line in body.splitlines() if line.startswith("data:") and line.endswith("}")]
-    kinds = [event.get("type") for event in events]
+    events = list(_events(body))
+    kinds = [event["type"] for event in events]
     if kinds.count("message_start") < 2:
         return {}
     if "message_stop" in kinds:
@@ -47,6 +48,16 @@ def own_reading(body: str) -> Json:
         "response_id": said["response_id"],
         "usage": {"input": counted["input_tokens"], "output": counted["output_tokens"]},
     }
+
+
+def _events(body: str) -> Iterator[Json]:
+    for line in body.splitlines():
+        try:
+            event = json.loads(line.removeprefix("data:"))
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "type" in event:
+            yield event
 
 
 def _whole(block: Json) -> str:

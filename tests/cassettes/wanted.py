@@ -183,9 +183,9 @@ def _category(told: Mapping[str, Any], said: str) -> str:
         return "context_length"
     if status in (401, 403) or "api key not valid" in said or "incorrect api key" in said:
         return "auth"
-    if status == 429 or "insufficient_quota" in words or "rate_limit" in words:
+    if status == 429 or any(code in words for code in ("insufficient_quota", "rate_limit", "throttl")):
         return "rate_limit"
-    if "overloaded" in words or "overloaded" in said or status in (502, 503, 504, 529):
+    if "overloaded" in words or "overloaded" in said or status in (408, 502, 503, 504, 529):
         return "transient"
     if status is not None and status >= 500:
         return "server"
