@@ -14,8 +14,9 @@ from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadChildSpec, ProcessExit, ReceiveTimeout, StartFailed
 from lemon_otp.exits import Down, Exit, describe, is_orderly
 from lemon_otp.machine import Process
-from lemon_otp.pid import MonitorRef, Pid
-from lemon_otp.process import exit_signal, monitor, receive, self_pid, unlink
+from lemon_otp.mailbox import discard
+from lemon_otp.pid import ALIVE, MonitorRef, Pid
+from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid, unlink
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -121,29 +122,34 @@ def pid_of(started: Pid | tuple[Pid, Any] | None) -> Pid | None:
 
 async def stop(pid: Pid, shutdown: Shutdown) -> Any:
     """Stop a child and wait until it has ended; the reason it ended with. Its Exit message is used up."""
-    ref = monitor(pid)
-    exit_signal(pid, "kill" if shutdown == "brutal_kill" else "shutdown")
+    me, child = current_process(), pid
+    assert isinstance(child, Process)
+    linked = me.is_linked(child)
+    if child.exit_reason is ALIVE:
+        me.unlink(child)
+        child.exit_signal(me, "kill" if shutdown == "brutal_kill" else "shutdown")
+        if child.exit_reason is not ALIVE:
+            return child.exit_reason  # most have nothing to finish: no link told us, so there is no message either
+        if linked:
+            me.link(child)
+        await _until_ended(child, shutdown)
+        me.unlink(child)
+    if me.mailbox:
+        discard(me.mailbox, lambda message: type(message) is Exit and message.pid is child)
+    return child.exit_reason
+
+
+async def _until_ended(child: Process, shutdown: Shutdown) -> None:
+    ref = monitor(child)
 
     def is_down(message: Any) -> bool:
         return type(message) is Down and message.ref is ref
 
-    timeout_s = None if isinstance(shutdown, str) else shutdown
     try:
-        down: Down = await receive(is_down, timeout_s=timeout_s)
+        await receive(is_down, timeout_s=None if isinstance(shutdown, str) else shutdown)
     except ReceiveTimeout:
-        exit_signal(pid, "kill")
-        down = await receive(is_down)
-    return await _forget_link(pid, down.reason)
-
-
-async def _forget_link(pid: Pid, reason: Any) -> Any:
-    """Unlink; the true reason of an end that came before the monitor is in the Exit message."""
-    unlink(pid)
-    try:
-        message: Exit = await receive(lambda message: type(message) is Exit and message.pid is pid, timeout_s=0)
-    except ReceiveTimeout:
-        return reason
-    return message.reason
+        exit_signal(child, "kill")
+        await receive(is_down)
 
 
 async def stop_together(children: Iterable[Child]) -> None:

@@ -213,17 +213,18 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
         return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds))
 
     async def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Reply[Crowd]:
-        match message:
-            case StartChild(spec):
-                answer = await self.add(spec, state)
-            case TerminateChild(pid):
-                answer = await self._terminate_child(pid, state)
-            case WhichChildren():
-                answer = [child.info() for child in state.children.values()]
-            case CountChildren():
-                answer = child_work.count(state.children.values())
-            case _:
-                raise UnhandledMessage(type(self).__name__, "handle_call", message)
+        kind = type(message)
+        answer: Any
+        if kind is StartChild:
+            answer = await self.add(message.spec, state)
+        elif kind is TerminateChild:
+            answer = await self._terminate_child(message.pid, state)
+        elif kind is WhichChildren:
+            answer = [child.info() for child in state.children.values()]
+        elif kind is CountChildren:
+            answer = child_work.count(state.children.values())
+        else:
+            raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
 
     async def handle_cast(self, message: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
