@@ -30,8 +30,11 @@ class FlowGate:
         if not outbox.starved:
             self._given_up.discard(outbox)
             self.forget(outbox)
-        elif outbox not in self._given_up:
+        elif outbox not in self._given_up and outbox not in self._closed_by:
             self._closed_by.add(outbox)
+            telemetry.execute(
+                ("lemon_agent", "subscriber", "out_of_credit"), {"waiting": len(outbox)}, {"pid": outbox.pid}
+            )
 
     def forget(self, outbox: Outbox) -> None:
         """Wait for a subscriber no longer."""
@@ -63,8 +66,3 @@ class FlowGate:
         if outbox in self._closed_by:
             self._given_up.add(outbox)
             self.forget(outbox)
-
-
-def report_wait(outbox: Outbox) -> None:
-    """Say that a run waits for a subscriber."""
-    telemetry.execute(("lemon_agent", "subscriber", "out_of_credit"), {"waiting": len(outbox)}, {"pid": outbox.pid})

@@ -12,7 +12,19 @@ from lemon_agent import agent_registry
 from lemon_agent.agent import Agent
 from lemon_agent.agent_registry import AgentKey
 from lemon_agent.agent_state import AgentOptions
-from lemon_otp import ChildSpec, DynamicSupervisor, Name, NotFound, Pid, StartFailed, telemetry, wall_ms
+from lemon_otp import (
+    AlreadyRegistered,
+    AlreadyStarted,
+    ChildSpec,
+    DynamicSupervisor,
+    Name,
+    NotFound,
+    OtpError,
+    Pid,
+    StartFailed,
+    telemetry,
+    wall_ms,
+)
 
 SUBAGENT_SUPERVISOR: Final = "subagent_supervisor"
 SHUTDOWN_S: Final = 5.0
@@ -44,11 +56,15 @@ async def start_subagent(
         Its pid. It is not started again when it ends.
 
     Raises:
-        AlreadyStarted: Another agent has the key or the name; says which. Nothing was started and nothing reported.
+        AlreadyRegistered: Another agent has the key; says which. Nothing was started and nothing reported.
+        AlreadyStarted: Another process has the name.
         StartFailed: It did not come to life.
     """
     called = name if registry_key is None else agent_registry.via(registry_key, metadata)
-    started = await DynamicSupervisor.start_child(SUBAGENT_SUPERVISOR, _spec(options, called, registry_key))
+    try:
+        started = await DynamicSupervisor.start_child(SUBAGENT_SUPERVISOR, _spec(options, called, registry_key))
+    except StartFailed as failed:
+        raise _taken(failed, registry_key) from failed
     if not isinstance(started, Pid):
         raise StartFailed("ignore")
     telemetry.execute(
@@ -100,6 +116,15 @@ async def stop_all() -> int:
             continue  # it ended by itself in the meantime
         stopped += 1
     return stopped
+
+
+def _taken(failed: StartFailed, key: AgentKey | None) -> OtpError:
+    """Who has the key or the name, where that was the reason."""
+    match failed.reason:
+        case ("already_started", Pid() as holder):
+            return AlreadyStarted(holder) if key is None else AlreadyRegistered(holder)
+        case _:
+            return failed
 
 
 def _spec(options: AgentOptions, name: Name | None, key: AgentKey | None) -> ChildSpec:
