@@ -85,8 +85,10 @@ def message_from_wire(wire: Mapping[str, Any]) -> Message:
 def block_to_wire(block: UserContent | AssistantContent) -> Json:
     """A content block as a JSON object."""
     match block:
+        case TextContent(text, None):
+            return {"type": "text", "text": text}
         case TextContent(text, signature):
-            return _present({"type": "text", "text": text, "textSignature": signature})
+            return {"type": "text", "text": text, "textSignature": signature}
         case ThinkingContent(thinking, signature, redacted):
             wire: Json = {"type": "thinking", "thinking": thinking, "thinkingSignature": signature}
             return _present({**wire, "redacted": redacted or None})
@@ -122,8 +124,21 @@ def block_from_wire(wire: Any) -> UserContent | AssistantContent | None:
 
 def usage_to_wire(usage: Usage) -> Json:
     """Tokens and their price as a JSON object."""
-    counts: Json = {theirs: getattr(usage, ours) for ours, theirs in _USAGE}
-    return {**counts, "cost": {theirs: getattr(usage.cost, ours) for ours, theirs in _COST}}
+    cost = usage.cost
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "totalTokens": usage.total_tokens,
+        "cost": {
+            "input": cost.input,
+            "output": cost.output,
+            "cacheRead": cost.cache_read,
+            "cacheWrite": cost.cache_write,
+            "total": cost.total,
+        },
+    }
 
 
 def usage_from_wire(wire: Any) -> Usage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, EEXIST, EPERM, EROFS
 from pathlib import Path
@@ -32,6 +32,7 @@ class SessionFile:
 
     def __init__(self, path: Path, files: Files, fsync: FsyncPolicy = "turn") -> None:
         self.path = path
+        self._name = str(path)
         self.size = 0
         self.torn_tail: TornTail | None = None
         self.read_only: str | None = None
@@ -171,6 +172,19 @@ class SessionFile:
 
     # Writing.
 
+    @property
+    def syncs_each(self) -> bool:
+        """Whether every write is forced to the disk."""
+        return self._fsync == "entry"
+
+    def has_changed(self) -> bool:
+        """Whether the file is not exactly what we left; `grown` says what has become of it."""
+        try:
+            found = self._files.stat(self._name)
+        except OSError:
+            return True
+        return found.st_size != self.size or (found.st_dev, found.st_ino) != self._identity
+
     def grown(self) -> int:
         """Bytes somebody else has added since we last looked.
 
@@ -180,7 +194,7 @@ class SessionFile:
         if self._fd is None:
             return 0
         try:
-            found = self._files.stat(self.path)
+            found = self._files.stat(self._name)
         except FileNotFoundError as error:
             raise SessionFileChanged(self.path, change="removed", detail="it is gone") from error
         if found.st_ino != self._identity[1] or found.st_dev != self._identity[0]:
@@ -310,8 +324,3 @@ class _Part(io.RawIOBase):
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
-
-
-def joined(lines: Iterable[bytes]) -> bytes:
-    """Lines with their line ends, as one piece."""
-    return b"".join(line + b"\n" for line in lines)

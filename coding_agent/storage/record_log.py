@@ -14,7 +14,7 @@ from coding_agent.errors import SessionClosed, SessionFileChanged, SessionLocked
 from coding_agent.messages import SessionMessage, message_from_json
 from coding_agent.storage.bounds import bounded_result
 from coding_agent.storage.files import Files, OsFiles
-from coding_agent.storage.jsonl import FsyncPolicy, SessionFile, joined
+from coding_agent.storage.jsonl import FsyncPolicy, SessionFile
 from coding_agent.storage.lines import encode, read_line, to_bytes
 from coding_agent.storage.loader import Loader
 from coding_agent.storage.migrate import CURRENT, upgrade, upgrade_header_text, upgrade_text
@@ -36,13 +36,14 @@ class RecordLog:
         self.path = path
         self.header = header
         self.tree: SessionTree = loader.tree
-        self.report: Report = loader.report
+        self._report: Report = loader.report
         self._file = file
         self._loader = loader
         self._messages: dict[int, SessionMessage] = loader.messages
         self._waiting: dict[int, bytes] = {}
         self._stamper = Stamper()
         self._closed = False
+        self._is_ordinary = False  # the file is ours, open and of the present format; known from the first write on
 
     @classmethod
     def new(cls, path: Path, header: dict[str, Any], *, files: Files | None = None, fsync: FsyncPolicy) -> RecordLog:
@@ -93,10 +94,18 @@ class RecordLog:
         for data in entries:
             line = to_bytes(encode(data))
             log._waiting[log.tree.add(data, _NOT_IN_FILE, len(line))] = line
-        log.report.entries = len(entries)
         log.report.notes += problems
         log.report.read_only = why
         return log
+
+    @property
+    def report(self) -> Report:
+        """What was found wrong with the file and what has been noticed since."""
+        report = self._report
+        report.entries = len(self.tree)
+        report.size = self._file.size
+        report.torn_tail = self._file.torn_tail
+        return report
 
     # Reading.
 
@@ -125,12 +134,12 @@ class RecordLog:
         """The message of an entry; None when none can be made of it."""
         found = self._messages.get(position)
         if found is None:
-            if self.tree.ids[position] in self.report.undecodable:
+            if self.tree.ids[position] in self._report.undecodable:
                 return None
             try:
                 found = message_from_json(self.entry_data(position)["message"])
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                self.report.undecodable[self.tree.ids[position]] = f"no message can be made of it: {error}"
+                self._report.undecodable[self.tree.ids[position]] = f"no message can be made of it: {error}"
                 return None
             self._messages[position] = found
         return found
@@ -153,14 +162,14 @@ class RecordLog:
         return raw
 
     def _needs_change(self, position: int) -> bool:
-        return position in self.tree.bent or (self.report.version < CURRENT and position not in self._waiting)
+        return position in self.tree.bent or (self._report.version < CURRENT and position not in self._waiting)
 
     def _upgraded(self, position: int, data: dict[str, Any]) -> dict[str, Any]:
         tree = self.tree
         parent = tree.parents[position]
         return upgrade(
             data,
-            self.report.version,
+            self._report.version,
             entry_id=tree.ids[position],
             parent_id=tree.ids[parent] if parent >= 0 else None,
             first_kept=self._loader.first_kept.get(position),
@@ -171,14 +180,40 @@ class RecordLog:
     @property
     def unsaved(self) -> int:
         """Entries that wait in memory because a write failed."""
-        return 0 if self.report.read_only else len(self._waiting)
+        return 0 if self._report.read_only else len(self._waiting)
+
+    def append(self, body: Mapping[str, Any], message: SessionMessage | None = None) -> str:
+        """Hang one entry on the leaf and write it: `add` by a shorter way where nothing out of the ordinary is due.
+
+        Raises:
+            SessionReadOnly, SessionClosed, SessionWriteFailed: See `add`.
+        """
+        file, tree = self._file, self.tree
+        if not self._is_ordinary or self._waiting or file.torn_tail is not None or file.has_changed():
+            return self.add((body,), (message,))[0]
+        data = self._stamped(body)
+        line = to_bytes(encode(data))
+        if len(line) > _LONG_LINE:
+            return self.add((body,), (message,))[0]
+        position = tree.add(data, file.size, len(line))
+        if message is not None:
+            self._messages[position] = message
+        try:
+            file.append(line + b"\n")
+        except OSError as error:
+            tree.offsets[position], self._waiting[position] = _NOT_IN_FILE, line
+            raise self._failed(error, data["id"]) from error
+        self._report.lines += 1
+        if file.syncs_each:
+            self._sync("entry")
+        return tree.ids[position]
 
     def add(self, bodies: Sequence[Mapping[str, Any]], messages: Sequence[SessionMessage | None] = ()) -> list[str]:
         """Hang entries on the leaf, each on the one before it, and write them as one piece.
 
         Args:
             bodies: For each entry its type and the members of its own; `parentId` overrides the leaf.
-            messages: The messages of message entries, so that they need not be decoded again.
+            messages: For each entry its message, so that it need not be decoded again, or None.
 
         Returns:
             Their ids.
@@ -189,21 +224,27 @@ class RecordLog:
         """
         if self._closed:
             raise SessionClosed(self.path)
-        if self.report.read_only is not None:
-            raise SessionReadOnly(self.path, self.report.read_only)
+        if self._report.read_only is not None:
+            raise SessionReadOnly(self.path, self._report.read_only)
         failure: Exception | None = None
         try:
-            self._take_in_foreign()
+            grown = self._file.grown()
+            if grown:
+                self._take_in_foreign(grown)
         except (SessionFileChanged, OSError) as error:
             failure = error
-        positions = [self._hang(body) for body in bodies]
-        self._messages.update({at: m for at, m in zip(positions, messages, strict=False) if m is not None})
-        ids = [self.tree.ids[at] for at in positions]
+        first = len(self.tree)
+        for body in bodies:
+            self._hang(body)
+        for position, message in enumerate(messages, first):
+            if message is not None:
+                self._messages[position] = message
         if failure is None:
             try:
                 self._write_waiting()
             except (OSError, SessionLocked) as error:
                 failure = error
+        ids = self.tree.ids[first:]
         if failure is not None:
             raise self._failed(failure, ids[-1] if ids else None) from failure
         return ids
@@ -224,10 +265,7 @@ class RecordLog:
             SessionWriteFailed: Something still waits, or the disk did not take it.
         """
         self.flush()
-        try:
-            self._file.sync("turn")
-        except OSError as error:
-            raise self._failed(error, None) from error
+        self._sync("turn")
 
     def close(self) -> None:
         """Write what waits, give up the file and its lock. Closing twice is allowed.
@@ -238,51 +276,47 @@ class RecordLog:
         if self._closed:
             return
         try:
-            if self.report.read_only is None:
+            if self._report.read_only is None:
                 self.turn_end()
         finally:
-            self._closed = True
+            self._closed, self._is_ordinary = True, False
             self._file.close()
 
     def abandon(self) -> None:
         """Give up the file without writing what waits: somebody else has taken it over."""
-        self._closed = True
+        self._closed, self._is_ordinary = True, False
         self._file.close()
 
-    def _hang(self, body: Mapping[str, Any]) -> int:
-        tree = self.tree
-        data: dict[str, Any] = {
-            "type": body["type"],
-            "id": new_entry_id(tree),
-            "parentId": tree.disk_id(tree.leaf),
-            "timestamp": self._stamper.now(),
-        }
-        data.update(body)
+    def _hang(self, body: Mapping[str, Any]) -> None:
+        tree, data = self.tree, self._stamped(body)
         line = to_bytes(encode(data))
         if len(line) > _LONG_LINE and data["type"] == "message":
             data["message"] = bounded_result(data["message"])
             line = to_bytes(encode(data))
-        position = tree.add(data, _NOT_IN_FILE, len(line))
-        self._waiting[position] = line
-        return position
+        self._waiting[tree.add(data, _NOT_IN_FILE, len(line))] = line
+
+    def _stamped(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        tree = self.tree
+        return {
+            "type": body["type"],
+            "id": new_entry_id(tree),
+            "parentId": tree.disk_id(tree.leaf),
+            "timestamp": self._stamper.now(),
+            **body,
+        }
 
     def _write_waiting(self) -> None:
-        if self.report.version < CURRENT:
+        if self._report.version < CURRENT:
             self._migrate()
-        waiting = self._waiting
-        data = joined(waiting.values())
-        if self._file.is_open:
-            offset = self._file.append(data)
-        else:
-            offset = self._create(data)
+        waiting, offsets = self._waiting, self.tree.offsets
+        data = b"\n".join([*waiting.values(), b""])
+        offset = self._file.append(data) if self._file.is_open else self._create(data)
         for position, line in waiting.items():
-            self.tree.offsets[position] = offset
+            offsets[position] = offset
             offset += len(line) + 1
-        self.report.lines += len(waiting)
-        self.report.entries = len(self.tree)
-        self.report.size = self._file.size
-        self.report.torn_tail = None
+        self._report.lines += len(waiting)
         waiting.clear()
+        self._is_ordinary = True
         self._file.sync("entry")
 
     def _create(self, data: bytes) -> int:
@@ -293,25 +327,22 @@ class RecordLog:
         except OSError:
             self._file.discard_empty()
             raise
-        self.report.lines += 1
+        self._report.lines += 1
         return start + len(header)
 
-    def _take_in_foreign(self) -> None:
+    def _take_in_foreign(self, grown: int) -> None:
         """Read what another program has added; our leaf stays where it is."""
-        grown = self._file.grown()
-        if not grown:
-            return
         torn = self._file.torn_tail
         start = torn.offset if torn is not None and torn.length else self._file.size
         end = self._file.size + grown
         before, leaf = len(self.tree), self.tree.leaf
-        self.report.torn_tail = None
+        self._report.torn_tail = None
         self._loader.feed(self._file.lines(start, end), start)
         self.tree.leaf = leaf
         self._file.size = end
         # Another program may be in the middle of this line: it is not cut off, the next one begins below it.
-        self._file.torn_tail = TornTail(end, 0) if self.report.torn_tail is not None else None
-        self.report.foreign_entries += len(self.tree) - before
+        self._file.torn_tail = TornTail(end, 0) if self._report.torn_tail is not None else None
+        self._report.foreign_entries += len(self.tree) - before
 
     def _migrate(self) -> None:
         """Write the file anew in format 3; the old one stays as `.bak`."""
@@ -330,7 +361,7 @@ class RecordLog:
         for position, (start, length) in offsets.items():
             tree.offsets[position], tree.lengths[position] = start, length
         tree.straighten()
-        self.header["version"] = self.report.version = CURRENT
+        self.header["version"] = self._report.version = CURRENT
 
     def _upgraded_header(self) -> bytes:
         text = self._file.read_at(*self._loader.header_span).decode("utf-8", "surrogateescape")
@@ -338,6 +369,12 @@ class RecordLog:
             return upgrade_header_text(text).encode("utf-8", "surrogateescape")
         except ValueError:  # readable, but not to the letter of JSON
             return to_bytes(encode({**self.header, "version": CURRENT}))
+
+    def _sync(self, moment: FsyncPolicy) -> None:
+        try:
+            self._file.sync(moment)
+        except OSError as error:
+            raise self._failed(error, None) from error
 
     def _failed(self, error: Exception, entry_id: str | None) -> SessionWriteFailed:
         if isinstance(error, SessionFileChanged):

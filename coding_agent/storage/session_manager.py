@@ -441,13 +441,12 @@ class SessionManager:
         return made.path
 
     def _add(self, body: Mapping[str, Any], message: SessionMessage | None = None) -> str:
-        bodies, messages = [body], [message]
         owed, self._owed = self._owed, ()
-        if owed and self.tree.leaf == self._owed_at:
-            # Interrupted calls are answered in the same write, in front of what comes next.
-            bodies = [{"type": "message", "message": message_to_json(result)} for result in owed] + bodies
-            messages = [*owed, *messages]
-        return self._log.add(bodies, messages)[-1]
+        if not owed or self.tree.leaf != self._owed_at:
+            return self._log.append(body, message)
+        # Interrupted calls are answered in the same write, in front of what comes next.
+        results = [{"type": "message", "message": message_to_json(result)} for result in owed]
+        return self._log.add([*results, body], [*owed, message])[-1]
 
     def _move(self, target_id: str | None, following: Mapping[str, Any]) -> list[str]:
         target = None if target_id is None else self.tree.disk_id(self.position(target_id))

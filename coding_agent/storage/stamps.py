@@ -6,6 +6,7 @@ import os
 from collections.abc import Container
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from random import getrandbits
 from uuid import UUID, uuid4
 
 from lemon_otp import wall_ms
@@ -68,7 +69,7 @@ def new_session_id() -> str:
 def new_entry_id(taken: Container[str]) -> str:
     """Eight hex digits no other entry has; a whole UUID when a hundred tries did not find some."""
     for _ in range(_TRIES):
-        candidate = os.urandom(4).hex()
+        candidate = f"{getrandbits(32):08x}"
         if candidate not in taken:
             return candidate
     return str(uuid4())
