@@ -72,8 +72,8 @@ def report_crash(process: Process, reason: Any, last_message: str = NO_MESSAGE, 
 
 def report_zombie(process: Process, attempts: int) -> None:
     """Log that the coroutine of a dead process goes on although it was cancelled `attempts` times."""
-    frames = process.get_stack()
-    where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "(unknown)"
+    places = [f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in process.get_stack()]
+    where = " > ".join(places) or "(unknown)"
     _log.warning("%r is dead, but its coroutine goes on after %d cancels, at %s", process, attempts, where)
     metadata = {"pid": process, "where": where}
     telemetry.execute_in(process.runtime, ("lemon_otp", "process", "zombie"), {"attempts": attempts}, metadata)

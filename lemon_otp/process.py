@@ -324,6 +324,7 @@ def register(name: str, pid: Pid) -> None:
         NoProcess: `pid` is dead.
     """
     process = _process(pid)
+    current_process()
     if process.exit_reason is not ALIVE:
         raise NoProcess(pid)
     process.register(name)
@@ -331,7 +332,7 @@ def register(name: str, pid: Pid) -> None:
 
 def unregister(name: str) -> None:
     """Take a local name away. Raises NoProcess."""
-    process = current_runtime().names.get(name)
+    process = current_process().runtime.names.get(name)
     if process is None:
         raise NoProcess(name)
     process.unregister()
@@ -447,6 +448,6 @@ def annotate(**facts: Any) -> None:
 
 
 def zombies() -> list[Pid]:
-    """Dead processes that go on all the same: a coroutine that swallows its cancel, or a thread."""
+    """Dead processes of which something goes on: a coroutine that has not ended (yet, or ever), or a thread."""
     runtime = current_runtime()
     return list({**runtime.zombies, **runtime.orphans})
