@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+from contextlib import nullcontext
 from typing import Any, Final
 
 from attrs import define
@@ -12,7 +13,16 @@ from coding_agent.tools.child import Child, ChildNotStarted, first_of, settle
 from coding_agent.tools.keeper import Program
 from coding_agent.tools.program_output import ProgramOutput
 from coding_agent.tools.workspace import Workspace, workspace_for
-from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError, is_aborted, text_result
+from lemon_agent import (
+    AbortSignal,
+    AgentTool,
+    AgentToolResult,
+    OnUpdate,
+    ToolError,
+    is_aborted,
+    process_group,
+    text_result,
+)
 
 TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = 600_000
@@ -144,7 +154,8 @@ class Run:
         aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         undo = signal.on_abort(lambda _reason: settle(aborted, None)) if signal else None
         try:
-            await first_of(timeout_s, child.exited, aborted)
+            with process_group(child.pid) if child.pid else nullcontext():
+                await first_of(timeout_s, child.exited, aborted)
             if child.exited.done():
                 return await self._ended(child)
             await self._kill(child)
