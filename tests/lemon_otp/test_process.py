@@ -1,16 +1,18 @@
 """Processes: messages, links, monitors, exit signals, names, timers, and how they end."""
 
+# ruff: noqa: TID251 - task groups are what is tested here
+
 import asyncio
 import copy
 import logging
 import pickle
 import threading
-from collections.abc import AsyncIterator
 from contextvars import Context
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lemon_otp import (
     BadArgument,
@@ -46,7 +48,6 @@ from lemon_otp import (
     sleep_s,
     spawn,
     spawn_link,
-    spawn_monitor,
     stop,
     telemetry,
     trap_exit,
@@ -61,8 +62,8 @@ from tests.lemon_otp.servers import Counter, Scripted
 
 
 @pytest.fixture(autouse=True)
-async def entered(clocked_runtime: Runtime) -> AsyncIterator[Runtime]:
-    yield clocked_runtime
+async def entered(clocked_runtime: Runtime) -> Runtime:
+    return clocked_runtime
 
 
 async def idle() -> None:

@@ -1,12 +1,14 @@
 """A process is the current task of the loop while it runs: what is written for tasks works inside one."""
 
+# ruff: noqa: TID251 - task groups are what is tested here
+
 import asyncio
 import gc
 import io
 import socket
 import sys
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -38,8 +40,8 @@ from tests.lemon_otp.servers import Counter, Read
 
 
 @pytest.fixture(autouse=True)
-async def entered(runtime: Runtime) -> AsyncIterator[Runtime]:
-    yield runtime
+async def entered(runtime: Runtime) -> Runtime:
+    return runtime
 
 
 async def in_process(body: Callable[[], Awaitable[Any]]) -> Any:
@@ -462,7 +464,7 @@ async def test_the_task_protocol_tells_about_a_process() -> None:
     assert coro.__name__ == "receive_for_ever"
     assert pid.get_context() is pid.context
     assert not pid.done()
-    assert [frame.f_code.co_name for frame in pid.get_stack()][0] == "receive_for_ever"
+    assert next(frame.f_code.co_name for frame in pid.get_stack()) == "receive_for_ever"
     assert pid.get_stack(limit=1)[0].f_code.co_name == "receive"
     text = io.StringIO()
     pid.print_stack(file=text)
