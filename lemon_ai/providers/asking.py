@@ -1,5 +1,6 @@
 """Edge. What the providers of this folder share: where to ask, under which headers, and the asking itself."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -18,6 +19,14 @@ from lemon_ai.providers.wire import Decoder, WireCall
 def settings_of(request: ProviderRequest) -> Mapping[str, Any]:
     """The caller's settings for this provider."""
     return request.options.for_provider(request.model.provider)
+
+
+def setting(request: ProviderRequest, name: str, *variables: str) -> str | None:
+    """One setting of this provider: the caller's, else the first of the environment's `variables` that is set."""
+    given = settings_of(request).get(name)
+    if given:
+        return str(given)
+    return next((os.environ[variable] for variable in variables if os.environ.get(variable)), None)
 
 
 def base_of(request: ProviderRequest, default: str) -> str:

@@ -4,6 +4,7 @@ An address may be a resource's name, a base with or without `/openai/v1`, or an 
 and its api-version; what it already says is kept.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -12,7 +13,7 @@ from attrs import evolve, frozen
 
 from lemon_ai.errors import BadRequest
 from lemon_ai.provider import ProviderRequest
-from lemon_ai.providers.asking import HttpProvider, fold_of, headers_of, key_of, settings_of
+from lemon_ai.providers.asking import HttpProvider, fold_of, headers_of, key_of, setting, settings_of
 from lemon_ai.providers.openai_compat import dialect_of
 from lemon_ai.providers.openai_completions_decode import OpenAICompletionsDecoder
 from lemon_ai.providers.openai_completions_encode import encode_body as encode_completions
@@ -30,13 +31,13 @@ def azure_base(request: ProviderRequest) -> str:
     Raises:
         BadRequest: Neither the settings nor the model name one.
     """
-    settings = settings_of(request)
-    base = settings.get("azure_base_url") or settings.get("base_url")
-    if not base and settings.get("azure_resource_name"):
-        base = f"https://{settings['azure_resource_name']}.openai.azure.com/openai/v1"
+    base = setting(request, "azure_base_url") or setting(request, "base_url", "AZURE_OPENAI_BASE_URL")
+    resource = setting(request, "azure_resource_name", "AZURE_OPENAI_RESOURCE_NAME")
+    if not base and resource:
+        base = f"https://{resource}.openai.azure.com/openai/v1"
     base = base or request.model.base_url
     if not base:
-        said = "Azure needs azure_base_url or azure_resource_name in its provider options, or a model with a base_url."
+        said = "Azure needs to know its resource: set AZURE_OPENAI_RESOURCE_NAME or AZURE_OPENAI_BASE_URL."
         raise BadRequest(provider=request.model.provider, message=said)
     return str(base).rstrip("/")
 
@@ -55,7 +56,7 @@ def deployment_of(request: ProviderRequest) -> str:
     settings = settings_of(request)
     if settings.get("azure_deployment_name"):
         return str(settings["azure_deployment_name"])
-    names: Any = settings.get("azure_deployment_name_map") or {}
+    names: Any = settings.get("azure_deployment_name_map") or os.environ.get("AZURE_OPENAI_DEPLOYMENT_NAME_MAP") or {}
     if isinstance(names, str):
         pairs = (pair.partition("=") for pair in names.split(","))
         names = {model.strip(): name.strip() for model, _, name in pairs}
@@ -65,7 +66,7 @@ def deployment_of(request: ProviderRequest) -> str:
 def _call(request: ProviderRequest, operation: str, body: dict[str, Any]) -> WireCall:
     base = azure_base(request)
     key = key_of(request, base)
-    version = settings_of(request).get("azure_api_version")
+    version = setting(request, "azure_api_version", "AZURE_OPENAI_API_VERSION")
     return WireCall(
         url=azure_url(base, operation, version),
         headers=headers_of(request, {"api-key": key} if key else {}),

@@ -9,7 +9,7 @@ from lemon_ai.providers.asking import HttpProvider, base_of, fold_of, headers_of
 from lemon_ai.providers.bedrock_decode import BedrockDecoder
 from lemon_ai.providers.bedrock_encode import encode_body, model_path
 from lemon_ai.providers.bedrock_frames import FrameFramer
-from lemon_ai.providers.bedrock_signing import AwsAuth, aws_auth, region_of
+from lemon_ai.providers.bedrock_signing import AWS_HOST, AwsAuth, aws_auth, region_of
 from lemon_ai.providers.wire import Decoder, WireCall
 
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
@@ -19,9 +19,10 @@ Operation = Literal["converse-stream", "converse", "invoke-with-response-stream"
 
 
 def bedrock_url(request: ProviderRequest, operation: Operation) -> str:
-    """The address of an operation on the request's model."""
-    base = base_of(request, f"https://bedrock-runtime.{region_of(request)}.amazonaws.com")
-    return base + model_path(request.model.id, operation)
+    """The address of an operation on the request's model; the service's own address follows the region."""
+    service = f"https://bedrock-runtime.{region_of(request)}.amazonaws.com"
+    base = base_of(request, service)
+    return (service if AWS_HOST.fullmatch(base) else base) + model_path(request.model.id, operation)
 
 
 def encode_call(request: ProviderRequest, auth: AwsAuth, operation: Operation) -> WireCall:

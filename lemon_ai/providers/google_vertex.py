@@ -9,7 +9,7 @@ from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.anthropic_decode import AnthropicDecoder
 from lemon_ai.providers.anthropic_encode import BETAS, RETRY
 from lemon_ai.providers.anthropic_encode import encode_body as encode_message
-from lemon_ai.providers.asking import HttpProvider, base_of, bearer, fold_of, headers_of, settings_of
+from lemon_ai.providers.asking import HttpProvider, base_of, bearer, fold_of, headers_of, setting
 from lemon_ai.providers.google_decode import GoogleDecoder
 from lemon_ai.providers.google_encode import encode_body
 from lemon_ai.providers.google_tokens import GoogleTokens
@@ -25,12 +25,13 @@ def model_url(request: ProviderRequest, publisher: str, operation: str) -> str:
     Raises:
         BadRequest: No project or no location was given.
     """
-    settings = settings_of(request)
-    project = request.options.project or settings.get("project")
-    location = request.options.location or settings.get("location")
+    project = request.options.project or setting(request, "project", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+    location = request.options.location or setting(request, "location", "GOOGLE_CLOUD_LOCATION")
     if not project or not location:
         missing = "project" if not project else "location"
-        raise BadRequest(provider=request.model.provider, message=f"Vertex needs a {missing} in the stream options.")
+        raise BadRequest(
+            provider=request.model.provider, message=f"Vertex needs a {missing}: set GOOGLE_CLOUD_{missing.upper()}."
+        )
     host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
     base = base_of(request, f"https://{host}").removesuffix("/v1")
     place = f"projects/{project}/locations/{location}/publishers/{publisher}/models/{request.model.id}"

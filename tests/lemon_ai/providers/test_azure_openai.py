@@ -33,7 +33,7 @@ def test_the_address_keeps_its_query_and_gets_a_version(base: str, version: str 
     assert azure_url(base, "responses", version) == url
 
 
-def test_where_the_resource_is():
+def test_where_the_resource_is(monkeypatch: pytest.MonkeyPatch):
     """The settings win over the model; a resource's name is enough; with neither nothing is sent."""
     by_name = encode_responses_call(request({"azure_resource_name": "mine"}))
     by_base = encode_responses_call(
@@ -44,8 +44,13 @@ def test_where_the_resource_is():
     assert by_base.url.startswith("https://a.example/")
     assert by_name.headers["api-key"] == "key"
     assert "authorization" not in by_name.headers
-    with pytest.raises(BadRequest, match="azure_resource_name"):
+    with pytest.raises(BadRequest, match="AZURE_OPENAI_RESOURCE_NAME"):
         encode_responses_call(request({}))
+    monkeypatch.setenv("AZURE_OPENAI_RESOURCE_NAME", "theirs")
+    monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "preview")
+    assert encode_responses_call(request({})).url == (
+        "https://theirs.openai.azure.com/openai/v1/responses?api-version=preview"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from lemon_ai.providers.bedrock_decode import BedrockDecoder
 from lemon_ai.providers.bedrock_encode import encode_body, model_path
 from lemon_ai.providers.bedrock_frames import ChunkFramer, Frame, FrameFramer
 from lemon_ai.providers.bedrock_invoke import encode_call as encode_invoke
-from lemon_ai.providers.bedrock_signing import AwsAuth, AwsKeys, aws_auth, region_of, signer
+from lemon_ai.providers.bedrock_signing import VARIABLES, AwsAuth, AwsKeys, aws_auth, region_of, signer
 from lemon_ai.stream_options import Tool
 from tests.lemon_ai.providers.wires import answer, asked, aws_frame, ended, kinds, model, read
 
@@ -200,9 +201,7 @@ def test_anthropics_events_come_wrapped_from_invoke():
         "modelStreamErrorException", {"message": "oops"}, "exception"
     )
 
-    assert ended(read(AnthropicDecoder, body, framer=ChunkFramer, pieces=5)).message.content == (
-        TextContent("hi"),
-    )
+    assert ended(read(AnthropicDecoder, body, framer=ChunkFramer, pieces=5)).message.content == (TextContent("hi"),)
     assert "oops" in str(ended(read(AnthropicDecoder, failing, framer=ChunkFramer)).message.error_message)
 
 
@@ -339,11 +338,18 @@ def test_a_signature_covers_the_address_and_the_bytes():
     assert one["authorization"] != two["authorization"]
 
 
-async def test_credentials_are_looked_for_in_order(monkeypatch: pytest.MonkeyPatch):
-    """A bearer token, then keys, then nothing: what to set is named."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE"):
+@pytest.fixture(autouse=True)
+def no_credentials_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither variables nor files nor a metadata service."""
+    for name in (*VARIABLES, "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
 
+
+async def test_credentials_are_looked_for_in_order(monkeypatch: pytest.MonkeyPatch):
+    """A bearer token, then keys, of the options before the environment; with nothing, what to set is named."""
     token = await aws_auth(asked(OURS, api_key="bearer-1", provider_options={"amazon_bedrock": KEYS}))
     keys = await aws_auth(asked(OURS, provider_options={"amazon-bedrock": KEYS}))
 
@@ -352,13 +358,60 @@ async def test_credentials_are_looked_for_in_order(monkeypatch: pytest.MonkeyPat
     assert keys.sign is not None
     with pytest.raises(MissingCredential, match="AWS_ACCESS_KEY_ID not found"):
         await aws_auth(asked(OURS))
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bearer-2")
+    assert (await aws_auth(asked(OURS))).headers == {"authorization": "Bearer bearer-2"}
+    assert (await aws_auth(asked(OURS, provider_options={"amazon-bedrock": KEYS}))).sign is not None
 
 
-async def test_a_named_profile_is_read_by_botocore(monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+async def test_keys_of_the_environment_are_used_as_a_pair(monkeypatch: pytest.MonkeyPatch):
+    """Half a pair is none."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
+    with pytest.raises(MissingCredential):
+        await aws_auth(asked(OURS))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+
+    auth = await aws_auth(asked(OURS))
+
+    assert auth.sign is not None
+    assert "AKIDENV" in auth.sign("POST", "https://x.example/", {}, b"")["authorization"]
+
+
+async def test_a_profile_that_is_not_there_is_named():
+    """In botocore's words."""
+    with pytest.raises(MissingCredential, match="nobody"):
+        await aws_auth(asked(OURS, provider_options={"amazon-bedrock": {"aws_profile": "nobody"}}))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "options", "region", "host"),
+    [
+        ("", {}, "us-east-1", "https://bedrock-runtime.us-east-1.amazonaws.com"),
+        (
+            "https://bedrock-runtime.eu-west-1.amazonaws.com",
+            {},
+            "eu-west-1",
+            "https://bedrock-runtime.eu-west-1.amazonaws.com",
+        ),
+        (
+            "https://bedrock-runtime.us-east-1.amazonaws.com",
+            {"location": "eu-west-3"},
+            "eu-west-3",
+            "https://bedrock-runtime.eu-west-3.amazonaws.com",
+        ),
+        ("https://proxy.example", {"location": "eu-west-3"}, "eu-west-3", "https://proxy.example"),
+    ],
+)
+def test_the_services_own_address_follows_the_region(base_url: str, options: Json, region: str, host: str):
+    """A catalogue names one region; a caller in another one is not signed for the wrong place."""
+    request = asked(model("bedrock_converse_stream", "amazon-bedrock", base_url=base_url), **options)
+
+    assert region_of(request) == region
+    assert encode_call(request, AwsAuth(), "converse").url.startswith(f"{host}/model/")
+
+
+async def test_a_named_profile_is_read_by_botocore(tmp_path: Path):
     """From the file AWS tools use."""
     (tmp_path / "credentials").write_text("[mine]\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = s\n")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
 
     auth = await aws_auth(asked(OURS, provider_options={"amazon-bedrock": {"aws_profile": "mine"}}))
 

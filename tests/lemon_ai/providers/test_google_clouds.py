@@ -30,7 +30,9 @@ async def server() -> AsyncIterator[LoginServer]:
 
 @pytest.fixture(autouse=True)
 def no_credentials_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    for name in ("APPLICATION_CREDENTIALS", "CLOUD_PROJECT", "CLOUD_LOCATION"):
+        monkeypatch.delenv(f"GOOGLE_{name}", raising=False)
+    monkeypatch.delenv("GCLOUD_PROJECT", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +70,13 @@ def test_the_address_names_project_place_and_model():
 
 
 @pytest.mark.parametrize(("options", "missing"), [({"location": "l"}, "project"), ({"project": "p"}, "location")])
-def test_a_project_and_a_place_are_needed(options: Json, missing: str):
-    """What is missing is named."""
+def test_a_project_and_a_place_are_needed(options: Json, missing: str, monkeypatch: pytest.MonkeyPatch):
+    """What is missing is named; the environment may give both."""
     with pytest.raises(BadRequest, match=missing):
         encode_call(asked(VERTEX, **options), "t")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "ep")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "el")
+    assert "/projects/ep/locations/el/" in encode_call(asked(VERTEX), "t").url
 
 
 async def test_a_token_that_was_passed_in_is_used():
