@@ -96,6 +96,8 @@ def block_to_wire(block: UserContent | AssistantContent) -> Json:
             return {"type": "image", "data": data, "mimeType": mime_type}
         case ToolCall():
             wire = {"type": "toolCall", "id": block.id, "name": block.name, "arguments": dict(block.arguments)}
+            if block.thought_signature is None and block.invalid is None:
+                return wire
             return _present({**wire, "thoughtSignature": block.thought_signature, "invalid": block.invalid})
 
 
@@ -170,20 +172,21 @@ def _any_usage(wire: Mapping[str, Any]) -> Usage:
 
 
 def _assistant_to_wire(message: AssistantMessage) -> Json:
-    return _present(
-        {
-            "role": "assistant",
-            "content": [block_to_wire(block) for block in message.content],
-            "api": message.api.replace("_", "-"),
-            "provider": message.provider.replace("_", "-"),
-            "model": message.model,
-            "usage": usage_to_wire(message.usage),
-            "stopReason": "toolUse" if message.stop_reason == "tool_use" else message.stop_reason,
-            "errorMessage": message.error_message,
-            "responseId": message.response_id,
-            "timestamp": message.timestamp,
-        }
-    )
+    wire: Json = {
+        "role": "assistant",
+        "content": [block_to_wire(block) for block in message.content],
+        "api": message.api.replace("_", "-"),
+        "provider": message.provider.replace("_", "-"),
+        "model": message.model,
+        "usage": usage_to_wire(message.usage),
+        "stopReason": "toolUse" if message.stop_reason == "tool_use" else message.stop_reason,
+    }
+    if message.error_message is not None:
+        wire["errorMessage"] = message.error_message
+    if message.response_id is not None:
+        wire["responseId"] = message.response_id
+    wire["timestamp"] = message.timestamp
+    return wire
 
 
 def _assistant_from_wire(wire: Mapping[str, Any]) -> AssistantMessage:
@@ -204,20 +207,23 @@ def _assistant_from_wire(wire: Mapping[str, Any]) -> AssistantMessage:
 
 
 def _result_to_wire(message: ToolResultMessage) -> Json:
-    return _present(
-        {
-            "role": "toolResult",
-            "toolCallId": message.tool_call_id,
-            "toolName": message.tool_name,
-            "content": [block_to_wire(block) for block in message.content],
-            "details": message.details,
-            "isError": message.is_error,
-            "trust": message.trust if message.trust == "untrusted" else None,
-            "usage": None if message.usage is None else usage_to_wire(message.usage),
-            "addedToolNames": list(message.added_tool_names) or None,
-            "timestamp": message.timestamp,
-        }
-    )
+    wire: Json = {
+        "role": "toolResult",
+        "toolCallId": message.tool_call_id,
+        "toolName": message.tool_name,
+        "content": [block_to_wire(block) for block in message.content],
+    }
+    if message.details is not None:
+        wire["details"] = message.details
+    wire["isError"] = message.is_error
+    if message.trust == "untrusted":
+        wire["trust"] = message.trust
+    if message.usage is not None:
+        wire["usage"] = usage_to_wire(message.usage)
+    if message.added_tool_names:
+        wire["addedToolNames"] = list(message.added_tool_names)
+    wire["timestamp"] = message.timestamp
+    return wire
 
 
 def _result_from_wire(wire: Mapping[str, Any]) -> ToolResultMessage:
