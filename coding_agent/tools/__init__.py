@@ -1,5 +1,6 @@
 """The tools of a coding agent. Start with `default_tools`; each tool also has a factory of its own."""
 
+from coding_agent.tools import program_keeper
 from coding_agent.tools.bash import bash_tool
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
@@ -18,6 +19,7 @@ __all__ = [
     "find_tool",
     "grep_tool",
     "ls_tool",
+    "program_keeper",
     "read_tool",
     "write_tool",
 ]

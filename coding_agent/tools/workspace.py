@@ -12,6 +12,7 @@ from coding_agent.tools.environment import child_environment
 from coding_agent.tools.files import Fence, Version
 from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
+from coding_agent.tools.program_keeper import ProgramKeeper
 from lemon_agent import AbortSignal
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Workspace:
         outside: Policy for paths outside of it.
         approve: Asked about what the policy leaves open; None means nobody is there.
         readable: More folders that may be read.
-        keeper: Starts programs; by default one of its own, closed by `aclose`.
+        keeper: Starts programs; by default the runtime's `program_keeper`, or one of its own, closed by `aclose`.
         environment: Variables set for every program.
         pass_environment: Names of ours to pass beyond the usual; `NAME_*` for all that begin so.
         output_dir: Where output too long for a result is kept; by default a private folder that goes with the keeper.
@@ -51,8 +52,8 @@ class Workspace:
         self.guard = PathGuard(cwd, outside=outside, approve=approve, readable=tuple(readable))
         self.root = self.guard.root
         self.seen: dict[str, Version] = {}
-        self._own_keeper = keeper is None
-        self._keeper = keeper or Keeper()
+        self._given_keeper = keeper
+        self._own_keeper: Keeper | None = None
         self._environment = dict(environment or {})
         self._pass_environment = tuple(pass_environment)
         self._child_environment: dict[str, str] | None = None
@@ -61,13 +62,16 @@ class Workspace:
 
     @property
     def keeper(self) -> Keeper:
-        """Starts programs for these tools."""
-        return self._keeper
+        """Starts programs for these tools: the one given, else the runtime's, else one of their own."""
+        keeper = self._given_keeper or ProgramKeeper.shared()
+        if keeper is None:
+            keeper = self._own_keeper = self._own_keeper or Keeper()
+        return keeper
 
     @property
     def output_dir(self) -> Path:
         """The private folder for long output; readable by the tools."""
-        folder = self._output_dir or self._keeper.home
+        folder = self._output_dir or self.keeper.home
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.guard.allow_reading(folder)
         return folder
@@ -103,8 +107,8 @@ class Workspace:
 
     async def aclose(self) -> None:
         """End every program that is left and remove the private folder, unless they belong to a shared keeper."""
-        if self._own_keeper:
-            await self._keeper.aclose()
+        if self._own_keeper is not None:
+            await self._own_keeper.aclose()
 
 
 async def in_thread(work: Callable[..., T], *args: Any, signal: AbortSignal | None = None) -> T:

@@ -1,0 +1,63 @@
+"""Process. Owns the helper that starts programs, and shares it with every tool of this runtime.
+
+Tree:  coding_agent.supervisor / program_keeper, permanent
+Owns:  one `Keeper`; when it stops, every program is ended, and only then it has stopped. A new one starts without
+       children: those of a crashed one are killed.
+"""
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from attrs import frozen
+
+from coding_agent.tools.keeper import Keeper
+from lemon_otp import Caller, ChildSpec, GenServer, NotAProcess, Reply, Request, current_runtime
+
+NAME: Final = "program_keeper"
+
+_shared: Final[WeakKeyDictionary[Any, Keeper]] = WeakKeyDictionary()
+"""The running server's keeper, by runtime, so that a tool has it without asking."""
+
+
+@frozen
+class ListPrograms(Request[list[int]]):
+    """Which programs run? Answered with the process ids, those of left-behind children included."""
+
+
+class ProgramKeeper(GenServer[None, ListPrograms, Any, Keeper]):
+    """Lends its keeper to tools as long as it runs."""
+
+    trap_exit = True
+
+    # Client side: runs in the caller.
+
+    @staticmethod
+    def shared() -> Keeper | None:
+        """The keeper of the calling process's runtime; None when none runs or nobody is calling from a process."""
+        try:
+            return _shared.get(current_runtime())
+        except NotAProcess:
+            return None
+
+    # Server side: runs in the process.
+
+    async def init(self, arg: None) -> Keeper:
+        crashed = _shared.pop(current_runtime(), None)
+        if crashed is not None:
+            crashed.close()
+        keeper = Keeper()
+        _shared[current_runtime()] = keeper
+        return keeper
+
+    async def handle_call(self, message: ListPrograms, caller: Caller, keeper: Keeper) -> Reply[Keeper]:
+        return Reply([child.pid for child in keeper.children], keeper)
+
+    async def terminate(self, reason: Any, keeper: Keeper) -> None:
+        if _shared.get(current_runtime()) is keeper:
+            del _shared[current_runtime()]
+        await keeper.aclose()
+
+
+def child_spec() -> ChildSpec:
+    """For the tree of this package: started before the sessions whose tools use it, stopped after them."""
+    return ProgramKeeper.child_spec(id=NAME, name=NAME, shutdown=10.0)
