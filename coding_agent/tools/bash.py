@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -125,7 +124,7 @@ def program_for(workspace: Workspace, shell: str, command: str, *, tty: bool = F
         raise ToolError("The command holds a NUL character")
     argv = [shell, "--noprofile", "--norc"] if os.path.basename(shell) == "bash" else [shell]
     if len(command.encode(errors="replace")) > LONGEST_ARGUMENT:
-        script = workspace.keeper.home / f"script-{secrets.token_hex(4)}"
+        script = workspace.keeper.home / f"script-{os.urandom(4).hex()}"
         with open(script, "w", encoding="utf-8", errors="replace") as file:
             file.write(f"rm -f -- '{script}'\n{command}\n")
         argv += [str(script)]

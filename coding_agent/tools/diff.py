@@ -1,6 +1,5 @@
 """Pure. What an edit changed, as a unified diff of the places touched; its size and cost do not grow with the file."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -131,6 +130,8 @@ def compare(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """The lines of both, marked as a diff marks them."""
     if len(old) > COMPARED_LINES_MAX or len(new) > COMPARED_LINES_MAX:
         return [*(f"-{line}\n" for line in old), *(f"+{line}\n" for line in new)]
+    import difflib
+
     marked: list[str] = []
     for kind, low, high, low_new, high_new in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":

@@ -1,6 +1,5 @@
 """Pure. Why the text of an edit was not found, said so that the next try can succeed."""
 
-import difflib
 import re
 from collections import Counter
 from typing import Final
@@ -47,6 +46,8 @@ def aligned_start(file_lines: list[str], lines: list[str]) -> int | None:
         return max(0, votes.most_common(1)[0][0])
     if len(file_lines) > COMPARED_LINES:
         return None
+    import difflib
+
     key = max(lines, key=len)[:500]
     close = difflib.get_close_matches(key, [line[:500] for line in file_lines], n=1, cutoff=0.6)
     if not close:

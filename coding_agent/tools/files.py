@@ -1,7 +1,6 @@
 """Edge. Reading, replacing and removing the file at a checked `Place`; blocking, so for a worker thread."""
 
 import os
-import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -204,7 +203,7 @@ def remove(place: Place, fence: Fence, *, expected: Version | None = None) -> No
 
 def _temporary(directory: int) -> tuple[str, int]:
     for _attempt in range(100):
-        name = f"{TEMPORARY}{secrets.token_hex(6)}.tmp"
+        name = f"{TEMPORARY}{os.urandom(6).hex()}.tmp"
         with suppress(FileExistsError):
             return name, os.open(name, CREATE_FLAGS, 0o666, dir_fd=directory)
     raise FileExistsError

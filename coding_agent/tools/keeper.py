@@ -13,12 +13,9 @@ import array
 import asyncio
 import marshal
 import os
-import secrets
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
@@ -96,7 +93,7 @@ class Keeper:
         Cancelling kills what may have started.
         """
         loop = asyncio.get_running_loop()
-        mark = secrets.token_hex(12)
+        mark = os.urandom(12).hex()
         ends = _Ends(program, on_output, on_errors)
         host_end, minder_end = socket.socketpair()
         child = Child(loop, host_end, mark)
@@ -188,6 +185,8 @@ class Keeper:
 
     def _launch(self) -> None:
         if self._home is None:
+            import tempfile
+
             self._home = Path(tempfile.mkdtemp(prefix="lemon-"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -287,6 +286,8 @@ def _request(program: Program, mark: str, ends: _Ends) -> bytes:
 @lru_cache(maxsize=64)
 def found_in_path(name: str, path: str) -> str | None:
     """Where a program is."""
+    import shutil
+
     return shutil.which(name, path=path)
 
 

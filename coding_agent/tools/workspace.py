@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -78,7 +77,7 @@ class Workspace:
 
     def output_file(self, kind: str) -> Path:
         """A name for a new private file there."""
-        return self.output_dir / f"{kind}-{secrets.token_hex(4)}.txt"
+        return self.output_dir / f"{kind}-{os.urandom(4).hex()}.txt"
 
     def environment(self) -> Mapping[str, str]:
         """What a program gets."""
