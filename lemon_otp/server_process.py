@@ -83,7 +83,7 @@ class ServerProcess(Process):
         else:
             self.status = MAIL
             if self.idle_timeout_s is not None and self.idle_timer is None:
-                self.idle_timer = self.runtime.timers.add(max(0.0, self.idle_timeout_s), self._timed_out)
+                self._await_timeout(self.idle_timeout_s)
 
     def _returned_alert(self) -> bool:
         """Attend to what came during the turn; whether the process is dead now."""
@@ -104,6 +104,12 @@ class ServerProcess(Process):
         if self.sys is None or not self.sys.suspended:
             return False
         return not any(is_wanted(message, self.linked_parent) for message in self.mailbox or ())
+
+    def _await_timeout(self, timeout_s: float) -> None:
+        if timeout_s > 0 or self.mailbox:
+            self.idle_timer = self.runtime.timers.add(max(0.0, timeout_s), self._timed_out)
+        else:
+            self.deliver(TIMEOUT)
 
     def _timed_out(self) -> None:
         self.idle_timer = None

@@ -42,6 +42,8 @@ class FakeClock:
     def arm(self, timers: Timers, when_s: float) -> None:
         if timers not in self._armed:
             self._armed.append(timers)
+        if when_s <= self.now_s:
+            timers.loop.call_soon(timers.fire)
 
     async def advance(self, seconds: float) -> None:
         """Move on by `seconds`, firing every timer at its own moment and letting processes run in between."""
