@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, cast
+from weakref import WeakSet
 
 from lemon_otp import event_stream_guard as guard
 from lemon_otp.errors import CallTimeout, StreamFailed
@@ -40,6 +41,8 @@ else:
 PushResult: TypeAlias = Literal["ok", "overflow", "canceled"]
 """Accepted (perhaps at the cost of another event); refused because the buffer is full; refused because it ended."""
 
+HELD_STREAMS: Final = "streams"
+"""Where a runtime keeps, weakly, the streams that somebody holds."""
 DEFAULT_TERMINALS: Final = Terminals()
 _UNSEEN: Final = object()
 _END: Final = object()
@@ -129,6 +132,7 @@ class EventStream(Generic[E, R]):
         stream.pid = spawn(guard.run, stream, watched, link=link, label="event_stream")
         if isinstance(stream.pid, Process):
             stream.pid.at_exit(stream._guard_ended)
+        stream._runtime.store.setdefault(HELD_STREAMS, WeakSet()).add(stream)
         return stream
 
     @classmethod

@@ -18,11 +18,17 @@ from lemon_otp.dynamic_supervisor import Crowd
 from lemon_otp.errors import NoProcess
 from lemon_otp.exits import Down
 from lemon_otp.family import Family
+from lemon_otp.inventory import registries, streams, tables
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
 from lemon_otp.scheduler import MAIL, READY, Scheduler
 from lemon_otp.server_process import ServerProcess
+
+__all__ = [
+    "ProcessInfo", "TreeNode", "children_of", "facts_of", "info", "messages", "module_of", "printable", "registries",
+    "render", "state_of", "streams", "tables", "to_json", "tree", "walk",
+]  # fmt: skip
 
 Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
 """By its spec; a process that no supervisor started; a stand-in for nodes left out."""
@@ -45,6 +51,8 @@ class TreeNode:
         state: See `State`.
         facts: What it said of itself with `annotate`, each in a few words.
         children: Those below it, in the order of starting.
+        mailbox_length: Messages it has not yet taken.
+        restarts: How often its supervisor has started it again.
     """
 
     id: str
@@ -54,6 +62,8 @@ class TreeNode:
     state: State
     facts: Mapping[str, str]
     children: tuple[TreeNode, ...] = ()
+    mailbox_length: int = 0
+    restarts: int = 0
 
 
 @frozen
@@ -188,10 +198,12 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
         spec = child.spec
         kind, module = spec.kind, spec.module or (module_of(process) if process is not None else None)
         node_id = spec.id if isinstance(spec.id, str) else brief(spec.id)
+    restarts = 0 if child is None else child.restarts
     if process is None:
         state: State = "restarting" if child is not None and child.restarting else "stopped"
-        return TreeNode(node_id, None, module, kind, state, {}, below)
-    return TreeNode(node_id, process, module, kind, state_of(process), facts_of(process), below)
+        return TreeNode(node_id, None, module, kind, state, {}, below, restarts=restarts)
+    waiting = len(process.mailbox or ())
+    return TreeNode(node_id, process, module, kind, state_of(process), facts_of(process), below, waiting, restarts)
 
 
 def _more(count: int) -> TreeNode:
@@ -368,5 +380,7 @@ def to_json(node: TreeNode) -> dict[str, Any]:
         "kind": node.kind,
         "state": node.state,
         "facts": dict(node.facts),
+        "mailbox_length": node.mailbox_length,
+        "restarts": node.restarts,
         "children": [to_json(child) for child in node.children],
     }

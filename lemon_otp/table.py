@@ -18,7 +18,7 @@ from lemon_otp.errors import BadArgument
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.process import current_process, current_runtime
-from lemon_otp.scheduler import CURRENT
+from lemon_otp.scheduler import CURRENT, Scheduler
 from lemon_otp.table_rows import TABLE_TYPES, Row, Rows, TableType
 
 Access: TypeAlias = Literal["public", "protected", "private"]
@@ -71,7 +71,7 @@ class Table:
         self._heir: Process | None = None
         self._heir_data: Any = None
         self._rows: Rows | None = Rows(table_type)
-        self._tables: dict[str, Table] = owner.runtime.store.setdefault(_STORE, {})
+        self._tables = tables_of(owner.runtime)
 
     @staticmethod
     def new(
@@ -105,8 +105,7 @@ class Table:
     @staticmethod
     def whereis(name: str) -> Table | None:
         """The table of this name in the caller's runtime, or None."""
-        table: Table | None = current_runtime().store.get(_STORE, {}).get(name)
-        return table
+        return tables_of(current_runtime()).get(name)
 
     @staticmethod
     def named(name: str) -> Table:
@@ -316,6 +315,12 @@ class Table:
             self._vanish()
         else:
             self._pass_on(heir, self._heir_data)
+
+
+def tables_of(runtime: Scheduler) -> dict[str, Table]:
+    """The tables of a runtime by name."""
+    tables: dict[str, Table] = runtime.store.setdefault(_STORE, {})
+    return tables
 
 
 def _owner_died(owner: Process, _reason: Any) -> None:

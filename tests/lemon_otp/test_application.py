@@ -198,6 +198,24 @@ async def test_settings_belong_to_an_application_running_or_not() -> None:
         fetch_env("app", "none")
 
 
+@pytest.mark.requirement("BR-152")
+async def test_async_hooks_are_awaited_and_their_failures_are_seen(caplog: pytest.LogCaptureFixture) -> None:
+    """A hook that is a coroutine function runs to its end; one that raises is logged and stops nothing else."""
+    journal: Journal = []
+
+    async def prep_stop() -> None:
+        await settle()
+        journal.append(("prep_stop", "awaited"))
+        raise ValueError("broken hook")
+
+    app = Application("app", application(journal, "app").start, prep_stop=prep_stop)
+    await start_application(app)
+    await stop_application("app")
+    assert ("prep_stop", "awaited") in journal
+    assert ("stop", "app.child") in journal
+    assert "broken hook" in caplog.text
+
+
 async def test_names_and_cycles_are_checked() -> None:
     """An unknown name, two applications of one name, and applications that depend on each other."""
     with pytest.raises(BadArgument):

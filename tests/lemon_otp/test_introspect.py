@@ -42,7 +42,7 @@ from lemon_otp import (
     whereis,
 )
 from lemon_otp.testing import FakeClock, settle
-from tests.lemon_otp.trees import Child, child, pids
+from tests.lemon_otp.trees import Child, child, end, pids
 
 pytestmark = pytest.mark.usefixtures("runtime")
 
@@ -104,6 +104,18 @@ async def test_children_without_a_process_are_shown_too() -> None:
     (node,) = tree(supervisor)
     worker = node.children[-1]
     assert (worker.id, worker.pid, worker.state) == ("worker", None, "stopped")
+
+
+async def test_a_line_counts_waiting_messages_and_restarts() -> None:
+    """What waits in the mailbox, and how often the supervisor has started the child again."""
+    supervisor = await start()
+    await end((await pids(supervisor))["worker"])
+    worker = (await pids(supervisor))["worker"]
+    await sys.suspend(worker)
+    for _ in range(3):
+        send(worker, "wait")
+    node = tree(supervisor)[0].children[-1]
+    assert (node.mailbox_length, node.restarts) == (3, 1)
 
 
 async def test_a_part_of_the_tree_is_found_by_pid_or_name() -> None:
@@ -274,7 +286,7 @@ async def test_text_and_json_escape_what_a_terminal_would_obey() -> None:
     assert "evil\\x1b[2J" in text
     assert "red\\n" in text
     node = introspect.to_json(tree()[-1])
-    assert set(node) == {"id", "pid", "module", "kind", "state", "facts", "children"}
+    assert {"id", "pid", "module", "kind", "state", "facts", "children", "mailbox_length", "restarts"} == set(node)
 
 
 async def test_the_tree_is_drawn_with_lines() -> None:

@@ -24,6 +24,7 @@ from lemon_otp import (
     Supervisor,
     Unregistered,
     Via,
+    at_exit,
     call,
     cast,
     exit_signal,
@@ -297,6 +298,28 @@ async def test_two_runtimes_do_not_see_each_others_registries() -> None:
         with pytest.raises(NoRegistry):
             Registry.lookup("r", "k")
     assert Registry.count("r") == 1
+
+
+@pytest.mark.requirement("BR-151")
+async def test_a_registry_may_be_used_in_the_middle_of_its_own_clean_up() -> None:
+    """
+    Whatever runs when a registered process dies, a listener's work or an exit hook, lists, registers and unregisters
+    like anybody: no lock is held, nothing waits, and nobody dead is seen.
+    """
+    await Registry.start_link("r")
+    seen: list[Any] = []
+
+    def look(dead: Pid, _reason: Any) -> None:
+        seen.append((dead.alive, [pid for _, pid, _ in Registry.select("r")]))
+        Registry.register("r", "k")
+
+    first, second = await registered("k"), await registered("other")
+    at_exit(first, look)
+    exit_signal(first, "kill")
+    assert seen == [(False, [second])]
+    assert Registry.whereis("r", "k") is self_pid()
+    Registry.unregister("r", "k")
+    assert await registered("k") is Registry.whereis("r", "k")
 
 
 STEPS = st.lists(

@@ -24,6 +24,7 @@ from lemon_otp import (
     Ignore,
     NotFound,
     Pid,
+    Reply,
     Runtime,
     StartFailed,
     Supervisor,
@@ -484,6 +485,38 @@ async def test_a_killed_supervisor_takes_its_children_along() -> None:
     exit_signal(supervisor, "kill")
     await settle()
     assert not any(pid.alive for pid in children)
+
+
+@pytest.mark.requirement("BR-147")
+async def test_a_parent_that_hibernates_keeps_its_children_and_one_that_restarts_reports_the_loss() -> None:
+    """
+    Hibernating changes nothing: the child is there afterwards. A supervisor that crashes takes its children along;
+    its successor starts them anew, and every end is told.
+    """
+
+    class Parent(GenServer[None, Any, Any, Pid]):
+        async def init(self, arg: None) -> Pid:
+            return await Supervisor.start_link([child([], "a")])
+
+        def handle_call(self, message: Any, caller: Any, state: Pid) -> Reply[Pid]:
+            return Reply(state, state, hibernate=True)
+
+    parent = await Parent.start(None)
+    assert parent is not None
+    inner = await call(parent, "sleep")
+    assert inner.alive
+    assert (await pids(inner))["a"].alive
+
+    told: list[Any] = []
+    telemetry.attach("t", ("lemon_otp", "supervisor", "child_ended"), lambda name, m, about, config: told.append(about))
+    outer = await Supervisor.start_link([Supervisor.child_spec([child([], "a")], id="inner")])
+    before = (await pids((await pids(outer))["inner"]))["a"]
+    exit_signal((await pids(outer))["inner"], "kill")
+    await settle()
+    after = (await pids((await pids(outer))["inner"]))["a"]
+    assert not before.alive
+    assert after.alive
+    assert [about["id"] for about in told] == ["inner"]
 
 
 # Whatever happens to a tree.
