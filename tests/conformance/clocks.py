@@ -6,12 +6,16 @@ does, and nobody waits; `--clock real` shows that the timers of the event loop g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lemon_otp import Clock, current_runtime
 
 if TYPE_CHECKING:
     from lemon_otp.clock import Timers
+
+
+STEP_S: Final = 0.0005
+"""What a step takes, so that of two timers with the same end the one that was set in an earlier step is first."""
 
 
 class VirtualClock:
@@ -34,6 +38,10 @@ class VirtualClock:
         """What is due now fires on the next pass of the loop; `move_on` finds the rest when it is needed."""
         if when_s <= self.now_s:
             timers.loop.call_soon(timers.fire)
+
+    def end_step(self) -> None:
+        """A step is over."""
+        self.now_s += STEP_S
 
     def move_on(self) -> bool:
         """Fire the next timer of the calling runtime; False when none is pending."""

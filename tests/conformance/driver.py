@@ -124,6 +124,8 @@ async def _watch(driver: Driver, pid: Pid, time: VirtualClock | None) -> None:
             return
         if driver.wanted.is_set():
             driver.wanted.clear()
+            if time is not None:
+                time.end_step()
             driver.settled.set()
         elif not pid.alive:
             return

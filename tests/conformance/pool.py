@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Final
@@ -14,9 +14,9 @@ from attrs import frozen
 
 from tests.conformance.driver import run_scenario
 
-ALONE_BELOW: Final = 24
-"""So few scenarios are not worth the start of a worker."""
-CHUNK: Final = 20
+WORTH_WORKERS: Final = 1500
+"""Fewer scenarios are done before a worker process has started."""
+CHUNK: Final = 250
 """Scenarios that a worker takes at once."""
 SIDE_BY_SIDE: Final = 12
 """Scenarios that wait for the machine's clock on one loop at the same time."""
@@ -39,21 +39,28 @@ class Options:
 
 def run_all(scenarios: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
     """The trace of each scenario, in their order."""
-    if options.jobs <= 1 or len(scenarios) < ALONE_BELOW:
+    if options.jobs <= 1 or len(scenarios) < WORTH_WORKERS:
         yield from run_here(scenarios, options)
         return
     chunks = [scenarios[start : start + CHUNK] for start in range(0, len(scenarios), CHUNK)]
     with ProcessPoolExecutor(min(options.jobs, len(chunks)), mp_context=get_context("spawn")) as workers:
-        for traces in workers.map(run_here, chunks, [options] * len(chunks)):
+        for traces in workers.map(_run_chunk, chunks, [options] * len(chunks)):
             yield from traces
 
 
-def run_here(scenarios: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+def run_here(scenarios: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
     """The traces of the scenarios, run in this process."""
-    logging.getLogger("lemon_otp").setLevel(logging.CRITICAL)  # scenarios crash on purpose, thousands of times
+    # Scenarios crash on purpose, by the thousand, and forge messages; both are in the traces.
+    logging.getLogger("lemon_otp").setLevel(logging.CRITICAL)
     if options.clock == "real":
-        return _on_new_loop(_side_by_side(scenarios, options), options)
-    return [_on_new_loop(run_scenario(scenario, options.clock), options) for scenario in scenarios]
+        yield from _on_new_loop(_side_by_side(scenarios, options), options)
+        return
+    for scenario in scenarios:
+        yield _on_new_loop(run_scenario(scenario, options.clock), options)
+
+
+def _run_chunk(scenarios: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
+    return list(run_here(scenarios, options))
 
 
 async def _side_by_side(scenarios: Sequence[Mapping[str, Any]], options: Options) -> list[dict[str, Any]]:
@@ -66,7 +73,7 @@ async def _side_by_side(scenarios: Sequence[Mapping[str, Any]], options: Options
     return await asyncio.gather(*map(run, scenarios))
 
 
-def _on_new_loop(work: Any, options: Options) -> Any:
+def _on_new_loop(work: Coroutine[Any, Any, Any], options: Options) -> Any:
     factory = None
     if options.uvloop:
         import uvloop
