@@ -33,7 +33,7 @@ class Loader:
         header: The first line.
         header_span: Offset and length of the header's object.
         verbatim: Offsets and lengths of lines that are no entry of the tree and are kept as they are.
-        messages: Decoded messages by position.
+        messages: For each position its decoded message, or None: it is none, or it can be decoded again when needed.
         first_kept: For compactions of format 1, the entry they point to.
         read_at: Reads bytes of the same file again, by offset and length.
     """
@@ -45,10 +45,11 @@ class Loader:
     header: dict[str, Any] | None = None
     header_span: tuple[int, int] = (0, 0)
     verbatim: list[tuple[int, int]] = field(factory=list)
-    messages: dict[int, SessionMessage] = field(factory=dict)
+    messages: list[SessionMessage | None] = field(factory=list)
     first_kept: dict[int, str] = field(factory=dict)
     _order: list[str] = field(factory=lambda: [""])
     _offset: int = 0
+    _dropped: int = 0
     _shared: dict[str, str] = field(factory=dict)
 
     def feed(self, lines: Iterable[bytes], offset: int = 0) -> None:
@@ -132,6 +133,7 @@ class Loader:
             return
         else:
             position = tree.add_clashing(data, offset, length)
+        self.messages.append(None)
         if self.report.version < 3:
             self._order.append(entry_id)
         kind = data.get("type")
@@ -197,14 +199,18 @@ class Loader:
     def _forget(self, position: int, data: dict[str, Any]) -> None:
         """A compaction stands in for what came before: drop the messages it replaces."""
         if isinstance(data.get("retainedTail"), list):
-            self.messages.clear()
+            self._drop_before(position)
             return
         kept = data.get("firstKeptEntryId")
         first = self.tree.clash(kept) if isinstance(kept, str) else None
         if first is None:
             first = position
-        for old in [old for old in self.messages if old < first]:
-            del self.messages[old]
+        self._drop_before(first)
+
+    def _drop_before(self, position: int) -> None:
+        for old in range(self._dropped, position):
+            self.messages[old] = None
+        self._dropped = max(self._dropped, position)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class RecordLog:
         self._report: Report = loader.report
         self._file = file
         self._loader = loader
-        self._messages: dict[int, SessionMessage] = loader.messages
+        self._messages: list[SessionMessage | None] = loader.messages
         self._waiting: dict[int, bytes] = {}
         self._stamper = Stamper()
         self._closed = False
@@ -94,6 +94,7 @@ class RecordLog:
         for data in entries:
             line = to_bytes(encode(data))
             log._waiting[log.tree.add(data, _NOT_IN_FILE, len(line))] = line
+            log._messages.append(None)
         log.report.notes += problems
         log.report.read_only = why
         return log
@@ -132,7 +133,7 @@ class RecordLog:
 
     def message_at(self, position: int) -> SessionMessage | None:
         """The message of an entry; None when none can be made of it."""
-        found = self._messages.get(position)
+        found = self._messages[position]
         if found is None:
             if self.tree.ids[position] in self._report.undecodable:
                 return None
@@ -146,12 +147,14 @@ class RecordLog:
 
     def held_message(self, position: int) -> SessionMessage | None:
         """The message of an entry if it is in memory; the file is not looked at."""
-        return self._messages.get(position)
+        return self._messages[position]
 
     def keep_only(self, positions: Sequence[int]) -> None:
         """Forget decoded messages of other entries; they are read again when they are asked for."""
-        self._messages = {at: self._messages[at] for at in positions if at in self._messages}
-        self._loader.messages = self._messages
+        kept = set(positions)
+        for at in range(len(self._messages)):
+            if at not in kept:
+                self._messages[at] = None
 
     def _raw(self, position: int) -> bytes:
         length = self.tree.lengths[position]
@@ -196,8 +199,7 @@ class RecordLog:
         if len(line) > _LONG_LINE:
             return self.add((body,), (message,))[0]
         position = tree.add(data, file.size, len(line))
-        if message is not None:
-            self._messages[position] = message
+        self._messages.append(message)
         try:
             file.append(line + b"\n")
         except OSError as error:
@@ -234,11 +236,9 @@ class RecordLog:
         except (SessionFileChanged, OSError) as error:
             failure = error
         first = len(self.tree)
-        for body in bodies:
+        for body, message in zip(bodies, messages or [None] * len(bodies), strict=True):
             self._hang(body)
-        for position, message in enumerate(messages, first):
-            if message is not None:
-                self._messages[position] = message
+            self._messages.append(message)
         if failure is None:
             try:
                 self._write_waiting()

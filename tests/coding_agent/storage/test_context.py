@@ -201,3 +201,36 @@ def test_content_that_is_null_is_no_content_and_unknown_roles_are_carried(tmp_pa
 
     assert [message.role for message in messages] == ["user", "x_future"]
     assert shown == [{"role": "user", "content": [], "timestamp": 1}, {"role": "x_future", "payload": 1}]
+
+
+@pytest.mark.requirement("SESS-11")
+def test_a_file_of_older_lemon_is_read(tmp_path):
+    """
+    Times in milliseconds, type names in camel case, roles with an underscore.
+    """
+    call = {"type": "tool_call", "id": "c1", "name": "bash", "arguments": {}}
+    asked = {"role": "assistant", "content": [call], "provider": "anthropic", "model": "m", "stop_reason": "tool_use"}
+    done = {
+        "role": "tool_result",
+        "tool_call_id": "c1",
+        "tool_name": "bash",
+        "content": [{"type": "text", "text": "ok"}],
+    }
+    path = write(
+        tmp_path / "s.jsonl",
+        {"type": "modelChange", "id": "a", "parentId": None, "timestamp": 5, "provider": "openai", "modelId": "gpt-5"},
+        {"type": "thinkingLevelChange", "id": "b", "parentId": "a", "timestamp": 6, "thinkingLevel": "high"},
+        {"type": "message", "id": "c", "parentId": "b", "timestamp": 7, "message": asked},
+        {"type": "message", "id": "d", "parentId": "c", "timestamp": 8, "message": done},
+        {"type": "customMessage", "id": "e", "parentId": "d", "timestamp": 9, "customType": "x", "content": "note"},
+        {"type": "branchSummary", "id": "f", "parentId": "e", "timestamp": 10, "fromId": "a", "summary": "left"},
+        {"type": "sessionInfo", "id": "g", "parentId": "f", "timestamp": 11, "name": "old"},
+        header={"type": "session", "version": 3, "id": "s", "timestamp": 4, "cwd": "/p"},
+    )
+    with opened(path) as manager:
+        context = manager.build_context()
+        assert manager.name == "old"
+    assert (context.model, context.thinking_level) == ("anthropic/m", "high")
+    assert [message.role for message in context.messages] == ["assistant", "tool_result", "custom", "branchSummary"]
+    assert context.messages[1].timestamp == 0
+    assert context.messages[2].timestamp == 9

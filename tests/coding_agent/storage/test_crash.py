@@ -5,7 +5,7 @@ import sys
 import pytest
 
 
-@pytest.mark.requirement("PERS-8", "PERS-7", "PERS-1", "PERS-2", "PERS-9")
+@pytest.mark.requirement("PERS-7", "PERS-8", "PERS-9")
 def test_five_hundred_writers_killed_at_seeded_points_lose_nothing_they_acknowledged(tmp_path):
     """
     kill -9 at any moment, inside a system call or between two: every acknowledged message is there once and in order,
