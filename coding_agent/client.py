@@ -4,9 +4,9 @@ All of them raise `CallFailed` when the session is not there or dies before it a
 session as it is.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
-from coding_agent.errors import CompactionError, EntryNotFound, SessionBusy
+from coding_agent.errors import CodingAgentError, CompactionError, SessionBusy
 from coding_agent.events import CompactionEnd
 from coding_agent.session import protocol
 from coding_agent.session.notifier import STREAM_QUEUE_MAX
@@ -17,9 +17,19 @@ from coding_agent.session.writes import (
     WriteMessage,
     WriteSessionName,
 )
-from lemon_agent import AgentMessage
+from lemon_agent import TERMINALS, AgentMessage
 from lemon_ai import ImageContent, Model
-from lemon_otp import Address, CallTimeout, DropStrategy, EventStream, Pid, call, cast
+from lemon_otp import Address, CallTimeout, DropStrategy, EventStream, Pid, Request, call, cast
+
+R = TypeVar("R")
+
+
+async def _ask(session: Address, request: Request[R]) -> R:
+    """Ask and wait as long as it takes; what the session refuses is raised here."""
+    answer = await call(session, request, timeout_s=None)
+    if isinstance(answer, CodingAgentError):
+        raise answer
+    return answer
 
 
 async def prompt(session: Address, text: str, images: tuple[ImageContent, ...] = ()) -> None:
@@ -28,9 +38,7 @@ async def prompt(session: Address, text: str, images: tuple[ImageContent, ...] =
     Raises:
         SessionBusy: A run, compaction or summary is going on. Nothing was started or queued.
     """
-    refused = await call(session, protocol.Prompt(text, images), timeout_s=None)
-    if isinstance(refused, SessionBusy):
-        raise refused
+    await _ask(session, protocol.Prompt(text, images))
 
 
 async def steer(session: Address, text: str) -> None:
@@ -77,8 +85,12 @@ async def subscribe_stream(
     timeout_ms: int | None = None,
 ) -> EventStream:
     """A bounded stream of `SessionEvent`s, owned by `subscriber`; it ends with the run."""
-    stream = EventStream.start(
-        owner=subscriber, max_queue=max_queue, drop_strategy=drop_strategy, timeout_ms=timeout_ms
+    stream: EventStream[Any, Any] = EventStream.start(
+        owner=subscriber,
+        max_queue=max_queue,
+        drop_strategy=drop_strategy,
+        timeout_ms=timeout_ms,
+        terminals=TERMINALS,
     )
     await call(session, protocol.Subscribe(subscriber, stream))
     return stream
@@ -111,7 +123,7 @@ async def set_thinking_level(session: Address, level: str) -> None:
 
 async def set_active_tools(session: Address, names: tuple[str, ...]) -> None:
     """Offer the model these of the session's tools; raises `UnknownTool` for a name it does not have."""
-    await call(session, protocol.SetActiveTools(names))
+    await _ask(session, protocol.SetActiveTools(names))
 
 
 async def compact(session: Address, instructions: str | None = None) -> CompactionEnd:
@@ -121,9 +133,7 @@ async def compact(session: Address, instructions: str | None = None) -> Compacti
         SessionBusy: A run, compaction or summary is going on. Nothing was changed.
         CompactionError: There is nothing to compact, or it would not help; the text says what is in the way.
     """
-    answer = await call(session, protocol.Compact(instructions), timeout_s=None)
-    if isinstance(answer, SessionBusy | CompactionError):
-        raise answer
+    answer = await _ask(session, protocol.Compact(instructions))
     if answer.error_message:
         raise CompactionError(answer.error_message)
     return answer
@@ -150,11 +160,7 @@ async def navigate_tree(
         SessionBusy: A run, compaction or summary is going on. Nothing was changed.
         EntryNotFound: There is no such entry. Nothing was changed.
     """
-    request = protocol.NavigateTree(target_id, summarize, instructions, label)
-    answer = await call(session, request, timeout_s=None)
-    if isinstance(answer, SessionBusy | EntryNotFound):
-        raise answer
-    return answer
+    return await _ask(session, protocol.NavigateTree(target_id, summarize, instructions, label))
 
 
 async def reset(session: Address, *, timeout_s: float = 5.0) -> str:
@@ -169,34 +175,31 @@ async def reset(session: Address, *, timeout_s: float = 5.0) -> str:
     except CallTimeout as error:
         state = await get_state(session)
         raise SessionBusy(state.session_id, state.phase) from error
-    answer = await call(session, protocol.Reset(), timeout_s=None)
-    if isinstance(answer, SessionBusy):
-        raise answer
-    return answer
+    return await _ask(session, protocol.Reset())
 
 
 async def append_message(session: Address, message: AgentMessage) -> str | None:
     """Store a message of the caller's; its entry id when stored at once, None when it waits for the end of the turn."""
-    return await call(session, protocol.Store(WriteMessage(message)))
+    return await _ask(session, protocol.Store(WriteMessage(message)))
 
 
 async def append_custom_entry(session: Address, custom_type: str, data: Any = None) -> str | None:
     """Store something the model never sees."""
-    return await call(session, protocol.Store(WriteCustom(custom_type, data)))
+    return await _ask(session, protocol.Store(WriteCustom(custom_type, data)))
 
 
 async def append_custom_message_entry(
     session: Address, custom_type: str, content: Any, *, display: bool = True, details: Any = None
 ) -> str | None:
     """Store something the model does see."""
-    return await call(session, protocol.Store(WriteCustomMessage(custom_type, content, display, details)))
+    return await _ask(session, protocol.Store(WriteCustomMessage(custom_type, content, display, details)))
 
 
 async def append_label(session: Address, target_id: str, label: str | None) -> str | None:
     """Set a bookmark on an entry, or take it away with None."""
-    return await call(session, protocol.Store(WriteLabel(target_id, label)))
+    return await _ask(session, protocol.Store(WriteLabel(target_id, label)))
 
 
 async def append_session_name(session: Address, name: str) -> str | None:
     """Name the session."""
-    return await call(session, protocol.Store(WriteSessionName(name)))
+    return await _ask(session, protocol.Store(WriteSessionName(name)))

@@ -19,7 +19,7 @@ from lemon_agent.errors import (
     ToolError,
     WaitTimeout,
 )
-from lemon_agent.event_stream import AgentEventStream
+from lemon_agent.event_stream import TERMINALS, AgentEventStream
 from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
@@ -82,6 +82,7 @@ from lemon_agent.tools import (
 __all__ = [
     "APPLICATION",
     "KEEP",
+    "TERMINALS",
     "AbortSignal",
     "AfterToolCall",
     "Agent",

@@ -15,7 +15,7 @@ from coding_agent.session.summary_job import SummaryJob
 from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import Agent, AgentEnd, AgentEvent, Canceled, ErrorEvent
-from lemon_ai import Model
+from lemon_ai import AssistantMessage, Model
 from lemon_otp import Caller, Pid, wall_ms
 
 
@@ -106,6 +106,12 @@ class Conversation:
         self.active_tools = self.options.active_tools(context.active_tools)
         await Agent.replace_messages(self.agent, context.messages)
         await self.configure_agent()
+
+    async def forget_failure(self) -> None:
+        """Take an answer that failed out of the agent's conversation, not out of the file."""
+        messages = (await Agent.get_state(self.agent)).messages
+        if messages and isinstance(last := messages[-1], AssistantMessage) and last.stop_reason == "error":
+            await Agent.replace_messages(self.agent, messages[:-1])
 
     async def configure_agent(self) -> None:
         """Let the agent's next run use the session's model, thinking level, tools and prompt."""

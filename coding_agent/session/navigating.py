@@ -24,12 +24,16 @@ class Move:
     navigation: Navigation
 
 
-async def begin(state: Conversation, request: NavigateTree) -> Navigated | EntryNotFound | None:
-    """Go there at once, or start the summary that goes before it and answer None. The phase changes then."""
+async def begin(state: Conversation, request: NavigateTree) -> Navigated | None:
+    """Go there at once, or start the summary that goes before it and answer None. The phase changes then.
+
+    Raises:
+        EntryNotFound: There is no such entry.
+    """
     try:
         navigation = plan_navigation(state.store.log, request.target_id)
-    except KeyError:
-        return EntryNotFound(state.store.path, request.target_id)
+    except KeyError as error:
+        raise EntryNotFound(state.store.path, request.target_id) from error
     if navigation is None:
         return Navigated(state.store.leaf_id, None)
     messages = _left_messages(state, navigation)

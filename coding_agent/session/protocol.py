@@ -1,10 +1,12 @@
-"""Values. What can be asked of a session process, and what it answers."""
+"""Values. What can be asked of a session process, and what it answers.
+
+Whatever it refuses is answered with the `CodingAgentError` that says why; `client` raises it in the caller.
+"""
 
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.errors import CompactionError, EntryNotFound, SessionBusy
 from coding_agent.events import CompactionEnd
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage
@@ -19,8 +21,8 @@ Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 
 
 @frozen
-class Prompt(Request[SessionBusy | None]):
-    """Start a run with this text; answered with `SessionBusy` when that cannot be."""
+class Prompt(Request[None]):
+    """Start a run with this text."""
 
     text: str
     images: tuple[ImageContent, ...] = ()
@@ -106,12 +108,12 @@ class SetActiveTools(Request[None]):
 
 
 @frozen
-class Reset(Request[str | SessionBusy]):
+class Reset(Request[str]):
     """Abort, forget the conversation and go on in a new file; answered with the new session's id."""
 
 
 @frozen
-class Compact(Request[CompactionEnd | SessionBusy | CompactionError]):
+class Compact(Request[CompactionEnd]):
     """Make the conversation shorter; answered when that is done."""
 
     instructions: str | None = None
@@ -136,7 +138,7 @@ class Navigated:
 
 
 @frozen
-class NavigateTree(Request[Navigated | SessionBusy | EntryNotFound]):
+class NavigateTree(Request[Navigated]):
     """Go on at another entry; before it, where the entry holds words of the user."""
 
     target_id: str

@@ -6,11 +6,12 @@ Owns:  the session file (it is its one writer), its agent (linked), the subscrip
 Asked: see `protocol`; started with `SessionOptions`
 """
 
+from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
 from attrs import evolve
 
-from coding_agent.errors import SessionBusy, SessionError
+from coding_agent.errors import CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
     ModelUpdate,
     QueueUpdate,
@@ -42,7 +43,7 @@ from lemon_agent import (
     user_message,
 )
 from lemon_ai import Model
-from lemon_otp import Caller, Down, Exit, GenServer, NoReply, Pid, Registry, Reply, Stop, reply
+from lemon_otp import Caller, Down, Exit, GenServer, NoReply, Pid, Registry, Reply, Stop, at_exit, reply, self_pid
 
 AGENT_ROLE = "main"
 
@@ -59,49 +60,14 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
             store = open_store(options)
         except SessionError as error:  # a matter of the file, not a fault: whoever starts us is told
             return Stop(error)
-        try:
-            return await _begin(options, store)
-        except BaseException:
-            store.close()
-            raise
+        _close_with_process(store)
+        return await _begin(options, store)
 
     async def handle_call(self, message: Any, caller: Caller, state: Conversation) -> Answer:
-        match message:
-            case protocol.Prompt():
-                return Reply(await _prompt(state, message), state)
-            case protocol.Queue():
-                await _queue(state, message)
-            case protocol.Abort():
-                return await _abort(state, message, caller)
-            case protocol.WaitForIdle():
-                if state.phase != "idle":
-                    state.waiters.append((caller, None))
-                    return NoReply(state)
-            case protocol.Subscribe(subscriber, None):
-                state.notifier.subscribe_direct(subscriber)
-            case protocol.Subscribe(subscriber, stream) if stream is not None:
-                state.notifier.subscribe_stream(subscriber, stream)
-            case protocol.Unsubscribe():
-                state.notifier.unsubscribe(message.subscriber)
-            case protocol.Store():
-                return Reply(await state.store_or_defer(message.write), state)
-            case protocol.SwitchModel():
-                await _switch_model(state, message.model)
-            case protocol.SetThinkingLevel():
-                await _set_thinking_level(state, message.level)
-            case protocol.SetActiveTools():
-                await _set_active_tools(state, message.names)
-            case protocol.Compact():
-                return await _compact(state, message, caller)
-            case protocol.NavigateTree():
-                return await _navigate(state, message, caller)
-            case protocol.Reset():
-                return Reply(await _reset(state), state)
-            case protocol.GetState():
-                return Reply(await state.describe(), state)
-            case protocol.GetMessages():
-                return Reply((await Agent.get_state(state.agent)).messages, state)
-        return Reply(None, state)
+        try:
+            return await _answer(message, caller, state)
+        except CodingAgentError as refusal:
+            return Reply(refusal, state)
 
     async def handle_cast(self, message: protocol.AbortNow, state: Conversation) -> NoReply[Conversation]:
         if state.phase != "idle":
@@ -126,7 +92,16 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
             state.job.cancel()
         state.end_turn(state.pending.flush(state.store).failures)
         state.notifier.complete_streams(Canceled(("session_down", reason)))
-        state.store.close()
+
+
+def _close_with_process(store: SessionManager) -> None:
+    """However this process ends, the file is closed before anybody else hears of it: a successor can open it."""
+
+    def close(pid: Pid, reason: Any) -> None:
+        with suppress(SessionError):
+            store.close()
+
+    at_exit(self_pid(), close)
 
 
 async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
@@ -148,18 +123,63 @@ async def _begin(options: SessionOptions, store: SessionManager) -> Conversation
     return Conversation(options, store, agent, Notifier(session_id), model, level, active, restored)
 
 
+# What is asked.
+
+
+async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
+    match message:
+        case protocol.Prompt():
+            await _prompt(state, message)
+        case protocol.Queue():
+            await _queue(state, message)
+        case protocol.Abort():
+            return await _abort(state, message, caller)
+        case protocol.WaitForIdle():
+            if state.phase != "idle":
+                state.waiters.append((caller, None))
+                return NoReply(state)
+        case protocol.Subscribe(subscriber, None):
+            state.notifier.subscribe_direct(subscriber)
+        case protocol.Subscribe(subscriber, stream) if stream is not None:
+            state.notifier.subscribe_stream(subscriber, stream)
+        case protocol.Unsubscribe():
+            state.notifier.unsubscribe(message.subscriber)
+        case protocol.Store():
+            return Reply(await state.store_or_defer(message.write), state)
+        case protocol.SwitchModel():
+            await _switch_model(state, message.model)
+        case protocol.SetThinkingLevel():
+            await _set_thinking_level(state, message.level)
+        case protocol.SetActiveTools():
+            await _set_active_tools(state, message.names)
+        case protocol.Compact():
+            return await _compact(state, message, caller)
+        case protocol.NavigateTree():
+            return await _navigate(state, message, caller)
+        case protocol.Reset():
+            return Reply(await _reset(state), state)
+        case protocol.GetState():
+            return Reply(await state.describe(), state)
+        case protocol.GetMessages():
+            return Reply((await Agent.get_state(state.agent)).messages, state)
+    return Reply(None, state)
+
+
 # A prompt and its run.
 
 
-async def _prompt(state: Conversation, prompt: protocol.Prompt) -> SessionBusy | None:
-    if state.phase != "idle":
-        return SessionBusy(state.notifier.session_id, state.phase)
+async def _prompt(state: Conversation, prompt: protocol.Prompt) -> None:
+    _require_idle(state)
     state.compaction = state.compaction.reset()
     if compacting.wanted(state) and await compacting.begin(state, "threshold") is None:
         state.held_back = prompt
-        return None
+        return
     await _run(state, prompt)
-    return None
+
+
+def _require_idle(state: Conversation) -> None:
+    if state.phase != "idle":
+        raise SessionBusy(state.notifier.session_id, state.phase)
 
 
 async def _run(state: Conversation, prompt: protocol.Prompt) -> None:
@@ -255,18 +275,16 @@ async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None
 
 
 async def _compact(state: Conversation, request: protocol.Compact, caller: Caller) -> Answer:
-    if state.phase != "idle":
-        return Reply(SessionBusy(state.notifier.session_id, state.phase), state)
+    _require_idle(state)
     refused = await compacting.begin(state, "manual", request.instructions)
     if refused is not None:
-        return Reply(refused, state)
+        raise refused
     state.caller = caller
     return NoReply(state)
 
 
 async def _navigate(state: Conversation, request: protocol.NavigateTree, caller: Caller) -> Answer:
-    if state.phase != "idle":
-        return Reply(SessionBusy(state.notifier.session_id, state.phase), state)
+    _require_idle(state)
     there = await navigating.begin(state, request)
     if there is not None:
         return Reply(there, state)
@@ -290,17 +308,18 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
             await _finish(state, waiting)
         case AgentEnd() | ErrorEvent() | Canceled():
             state.phase = "turn"
+            await state.forget_failure()
             await Agent.continue_(state.agent)
         case None:
             await _settle(state, "aborted" if written.job.cancelled else "completed")
 
 
-async def _reset(state: Conversation) -> str | SessionBusy:
-    if state.phase != "idle":
-        return SessionBusy(state.notifier.session_id, state.phase)
+async def _reset(state: Conversation) -> str:
+    _require_idle(state)
     session_id, file = new_session_file(state.options.cwd, state.store.path.parents[1])
     options = evolve(state.options, session_id=session_id, session_file=file, model=state.model)
     store = open_store(options)
+    _close_with_process(store)
     state.end_turn(state.pending.flush(state.store).failures)
     state.store.close()
     await Agent.reset(state.agent)

@@ -1,0 +1,244 @@
+"""A session makes its conversation shorter, by request and by itself, and moves about in its tree."""
+
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve, frozen
+
+from coding_agent import client
+from coding_agent.errors import CompactionError, EntryNotFound, NothingToCompact, SessionBusy
+from coding_agent.events import CompactionEnd, CompactionStart, TreeMoved
+from coding_agent.messages import BranchSummaryMessage, CompactionSummaryMessage
+from coding_agent.session.compaction import CompactionSettings
+from coding_agent.session_supervisor import start_session, stop_session
+from lemon_agent import AgentEnd, MessageEnd
+from lemon_ai import get_text
+from lemon_ai.testing import Count, Delay, Fail, Say, ScriptedModel
+from lemon_otp import JobScheduler, receive, self_pid, send, spawn
+from lemon_otp.testing import settle
+from tests.coding_agent.session.conftest import kinds
+
+SMALL = CompactionSettings(reserve_tokens=500, keep_recent_tokens=100)
+LONG = "words and more words " * 60
+
+
+def said(messages) -> list[str]:
+    return [get_text(message) if hasattr(message, "content") else type(message).__name__ for message in messages]
+
+
+async def entries(session) -> list[dict]:
+    state = await client.get_state(session)
+    return [json.loads(line) for line in Path(state.file).read_text("utf-8").splitlines()]
+
+
+@pytest.mark.requirement("SESS-3")
+async def test_a_compaction_by_request_puts_a_summary_in_place_of_what_is_old(host):
+    """
+    The model is asked for a summary; afterwards the agent's conversation is summary plus recent part, the file holds the
+    compaction, and the next prompt works on it.
+    """
+    session = await host.session(LONG, LONG, "The summary.", "Fine.", compaction=SMALL)
+    await host.run(session, "first")
+    await host.run(session, "second")
+
+    end = await client.compact(session, "the colours")
+    messages = await client.get_messages(session)
+    events = await host.run(session, "third")
+
+    assert isinstance(messages[0], CompactionSummaryMessage)
+    assert "The summary." in messages[0].summary
+    assert len(messages) < 4
+    assert (end.reason, end.error_message) == ("manual", None)
+    assert [entry["type"] for entry in await entries(session)].count("compaction") == 1
+    assert events[-1].event.outcome == "completed"
+
+
+async def test_there_is_nothing_to_compact_in_a_fresh_conversation(host):
+    """The error says so; nothing is written and the model is not asked."""
+    session = await host.session()
+
+    with pytest.raises(NothingToCompact):
+        await client.compact(session)
+
+    assert not Path((await client.get_state(session)).file).exists()
+
+
+@pytest.mark.requirement("BR-041")
+async def test_a_second_structural_call_during_a_compaction_is_refused(host):
+    """Exactly one compaction is made; a prompt and another compaction are told to wait; abort ends it unwritten."""
+    session = await host.session(LONG, LONG, [Delay(10_000)], compaction=SMALL)
+    await host.run(session, "first")
+    await host.run(session, "second")
+    spawn(compact_for, self_pid(), session)
+    await host.until(CompactionStart)
+
+    with pytest.raises(SessionBusy):
+        await client.compact(session)
+    with pytest.raises(SessionBusy):
+        await client.prompt(session, "now")
+    await client.abort(session)
+    events = await host.until_settled()
+
+    assert isinstance((await receive(is_answer, timeout_s=10)).value, CompactionError)
+    assert [event.event.aborted for event in events if isinstance(event.event, CompactionEnd)] == [True]
+    assert [entry["type"] for entry in await entries(session)].count("compaction") == 0
+
+
+@frozen
+class Answered:
+    """What a compaction in another process came to."""
+
+    value: object
+
+
+def is_answer(message: object) -> bool:
+    return isinstance(message, Answered)
+
+
+async def compact_for(asker, session):
+    """Compact from a process of its own, and tell the asker what came of it."""
+    try:
+        send(asker, Answered(await client.compact(session)))
+    except CompactionError as error:
+        send(asker, Answered(error))
+
+
+async def test_a_long_conversation_is_compacted_before_the_next_prompt(host):
+    """The prompt is accepted, the compaction comes first, then the run."""
+    options = await host.options(
+        ScriptedModel([Say(LONG), Count(input=1900, output=50)], "The summary.", "Fine.", context_window=2_000),
+        compaction=SMALL,
+    )
+    session = await start_session(options)
+    await client.subscribe(session, self_pid())
+    await host.run(session, "first " + LONG)
+
+    events = await host.run(session, "second")
+
+    order = [
+        kind for kind in kinds(events) if kind in ("compaction_start", "compaction_end", "agent_start", "agent_end")
+    ]
+    assert order == ["compaction_start", "compaction_end", "agent_start", "agent_end"]
+    assert [event.event.reason for event in events if isinstance(event.event, CompactionStart)] == ["threshold"]
+
+
+@pytest.mark.requirement("BR-039")
+async def test_a_run_refused_as_too_long_goes_on_after_a_compaction(host):
+    """
+    The provider refuses the conversation: it is compacted and the run goes on, once; the subscriber sees one terminal
+    event, that of the run that worked.
+    """
+    session = await host.session(LONG, [Fail("context")], "The summary.", "Made it.", compaction=SMALL)
+    await host.run(session, "first")
+
+    events = await host.run(session, "second")
+
+    assert [event.event.outcome for event in events if isinstance(event.event, AgentEnd)] == ["completed"]
+    assert [event.event.reason for event in events if isinstance(event.event, CompactionStart)] == ["overflow"]
+    assert said(await client.get_messages(session))[-1] == "Made it."
+
+
+@pytest.mark.requirement("BR-039", "BR-046")
+async def test_a_second_refusal_is_told_as_it_is(host):
+    """One compaction is tried for a prompt; when the provider refuses again the user sees its error."""
+    session = await host.session(LONG, [Fail("context")], "The summary.", [Fail("context")], compaction=SMALL)
+    await host.run(session, "first")
+
+    events = await host.run(session, "second")
+
+    assert [event.event.outcome for event in events if isinstance(event.event, AgentEnd)] == ["error"]
+    assert kinds(events).count("compaction_start") == 1
+
+
+@pytest.mark.requirement("BR-043")
+async def test_automatic_compaction_can_be_switched_off(host):
+    """A refusal is then told at once, and nothing is compacted."""
+    session = await host.session(LONG, [Fail("context")], compaction=evolve(SMALL, enabled=False))
+    await host.run(session, "first")
+
+    events = await host.run(session, "second")
+
+    assert "compaction_start" not in kinds(events)
+    assert events[-1].event.outcome == "error"
+
+
+@pytest.mark.requirement("BR-045")
+async def test_what_is_stored_while_a_summary_is_made_stays(host):
+    """An entry appended meanwhile is behind the summary afterwards."""
+    session = await host.session(LONG, LONG, [Delay(300), Say("The summary.")], compaction=SMALL)
+    await host.run(session, "first")
+    await host.run(session, "second")
+    spawn(compact_for, self_pid(), session)
+    await host.until(CompactionStart)
+    await client.append_custom_message_entry(session, "mine", "remember this")
+    await host.until_settled()
+    assert (await receive(is_answer, timeout_s=10)).value.error_message is None
+
+    assert "remember this" in [getattr(message, "content", None) for message in await client.get_messages(session)]
+
+
+@pytest.mark.requirement("SESS-5", "SESS-6", "SESS-9")
+async def test_going_back_to_a_prompt_gives_its_words_and_a_new_branch(host):
+    """The leaf goes in front of the prompt, its words come back for editing, and the next prompt makes a branch."""
+    session = await host.session("One.", "Two.", "Other.")
+    events = await host.run(session, "first")
+    asked = await host.run(session, "second")
+    (entry,) = [e.entry_id for e in asked if isinstance(e.event, MessageEnd) and e.event.message.role == "user"]
+
+    moved = await client.navigate_tree(session, entry)
+    told = await host.until(TreeMoved)
+    await host.run(session, "another way")
+
+    assert moved.editor_text == "second"
+    assert told[-1].event.new_leaf_id == moved.leaf_id
+    assert said(await client.get_messages(session)) == ["first", "One.", "another way", "Other."]
+    assert events
+    lines = {line["id"]: line for line in await entries(session)}
+    assert lines[entry]["message"]["content"][0]["text"] == "second"
+
+
+@pytest.mark.requirement("SESS-10")
+async def test_a_branch_that_is_left_can_be_summarised(host):
+    """The summary stands where the conversation goes on, and names the place that was left."""
+    session = await host.session("One.", "Two.", "What happened there.", "Fine.")
+    first = await host.run(session, "first")
+    await host.run(session, "second")
+    (entry,) = [e.entry_id for e in first if isinstance(e.event, MessageEnd) and e.event.message.role == "assistant"]
+
+    moved = await client.navigate_tree(session, entry, summarize=True)
+    messages = await client.get_messages(session)
+
+    assert moved.summary_entry_id is not None
+    assert isinstance(messages[-1], BranchSummaryMessage)
+    assert "What happened there." in messages[-1].summary
+    await host.until_settled()
+    assert (await host.run(session, "third"))[-1].event.outcome == "completed"
+
+
+async def test_an_unknown_entry_is_refused_and_nothing_moves(host):
+    """The error names it."""
+    session = await host.session("One.")
+    await host.run(session, "first")
+    before = await entries(session)
+
+    with pytest.raises(EntryNotFound, match="nowhere"):
+        await client.navigate_tree(session, "nowhere")
+
+    assert await entries(session) == before
+
+
+async def test_a_session_stopped_in_the_middle_of_a_summary_leaves_nothing_running(host):
+    """The model call ends with the session; the file is as it was."""
+    session = await host.session(LONG, LONG, [Delay(10_000)], compaction=SMALL)
+    await host.run(session, "first")
+    await host.run(session, "second")
+    before = await entries(session)
+    file = Path((await client.get_state(session)).file)
+    spawn(client.compact, session)
+    await host.until(CompactionStart)
+    await stop_session(session)
+    await settle()
+
+    assert [json.loads(line) for line in file.read_text("utf-8").splitlines()] == before
+    assert (await JobScheduler.count("job_scheduler")).active == 0
