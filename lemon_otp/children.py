@@ -16,7 +16,7 @@ from lemon_otp.exits import Down, Exit, describe, is_orderly
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
-from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid, unlink
+from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -154,19 +154,20 @@ async def _until_ended(child: Process, shutdown: Shutdown) -> None:
 
 async def stop_together(children: Iterable[Child]) -> None:
     """Tell all these children to stop at the same time and wait for all, each within its own time."""
+    me, now_s = current_process(), monotonic_s()
     waiting: dict[MonitorRef, Pid] = {}
     deadlines: list[tuple[float, MonitorRef]] = []
-    now_s = monotonic_s()
     for child in children:
         pid, shutdown = child.pid, child.spec.shutdown
-        if pid is None:
+        if not isinstance(pid, Process):
             continue
-        ref = monitor(pid)
-        unlink(pid)
-        waiting[ref] = pid
-        exit_signal(pid, "kill" if shutdown == "brutal_kill" else "shutdown")
-        if not isinstance(shutdown, str):
-            deadlines.append((now_s + shutdown, ref))
+        me.unlink(pid)
+        pid.exit_signal(me, "kill" if shutdown == "brutal_kill" else "shutdown")
+        if pid.exit_reason is ALIVE:  # most have nothing to finish and have ended already
+            ref = monitor(pid)
+            waiting[ref] = pid
+            if not isinstance(shutdown, str):
+                deadlines.append((now_s + shutdown, ref))
     deadlines.sort(key=lambda deadline: deadline[0], reverse=True)
 
     def is_awaited(message: Any) -> bool:

@@ -12,7 +12,7 @@ The strategy is one_for_one. Its own end stops all children at the same time, ea
 from __future__ import annotations
 
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 from typing import cast as typed
 
 from attrs import define, field, frozen
@@ -25,37 +25,23 @@ from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
 from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound, UnhandledMessage
 from lemon_otp.exits import Exit
-from lemon_otp.gen_server import GenServer, Request, call, cast
+from lemon_otp.gen_server import GenServer, call, cast
 from lemon_otp.machine import Process
 from lemon_otp.pid import Address, Name, Pid
 from lemon_otp.process import current_process, self_pid, send_after
 from lemon_otp.restarts import Backoff, RestartWindow, starts_again
 from lemon_otp.server_process import log_unexpected
-from lemon_otp.supervisor import check_limits, default_id, raised
-
-
-@frozen
-class StartChild(Request[Any]):
-    """Start one more child."""
-
-    spec: ChildSpec
-
-
-@frozen
-class TerminateChild(Request[Any]):
-    """Stop this child and forget it."""
-
-    pid: Pid
-
-
-@frozen
-class WhichChildren(Request[list[ChildInfo]]):
-    """List the children."""
-
-
-@frozen
-class CountChildren(Request[ChildCounts]):
-    """Count the children."""
+from lemon_otp.supervision import (
+    CountChildren,
+    StartChild,
+    SupervisorRequest,
+    TerminateChild,
+    WhichChildren,
+    check_limits,
+    default_id,
+    raised,
+    refusal,
+)
 
 
 @frozen
@@ -103,10 +89,7 @@ class Crowd:
             child_work.note_end(supervisor, child, process, reason)
 
 
-Asked: TypeAlias = StartChild | TerminateChild | WhichChildren | CountChildren
-
-
-class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
+class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     """Starts children on request and starts them again when they fail."""
 
     trap_exit = True
@@ -200,12 +183,14 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
     @staticmethod
     async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:
         """The children, oldest first."""
-        return await call(supervisor, WhichChildren(), timeout_s=timeout_s)
+        children: list[ChildInfo] = await call(supervisor, WhichChildren(), timeout_s=timeout_s)
+        return children
 
     @staticmethod
     async def count_children(supervisor: Address, *, timeout_s: float | None = None) -> ChildCounts:
         """How many children there are."""
-        return await call(supervisor, CountChildren(), timeout_s=timeout_s)
+        counts: ChildCounts = await call(supervisor, CountChildren(), timeout_s=timeout_s)
+        return counts
 
     # Server side: runs in the process, one message at a time.
 
@@ -218,11 +203,13 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
         if kind is StartChild:
             answer = await self.add(message.spec, state)
         elif kind is TerminateChild:
-            answer = await self._terminate_child(message.pid, state)
+            answer = await self._terminate_child(message.child, state)
         elif kind is WhichChildren:
             answer = [child.info() for child in state.children.values()]
         elif kind is CountChildren:
             answer = child_work.count(state.children.values())
+        elif isinstance(message, SupervisorRequest):
+            answer = refusal(self, message)
         else:
             raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
@@ -270,7 +257,7 @@ class DynamicSupervisor(GenServer[Options, Any, TryAgain, Crowd]):
                 state.forget_at_exit(pid)
         return started
 
-    async def _terminate_child(self, pid: Pid, state: Crowd) -> NotFound | None:
+    async def _terminate_child(self, pid: Any, state: Crowd) -> NotFound | None:
         child = state.children.pop(pid, None)
         if child is None:
             return NotFound(pid)

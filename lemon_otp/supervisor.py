@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import Any
 from typing import cast as typed
-
-from attrs import frozen
 
 from lemon_otp.callbacks import Ignore, NoReply, Reply, Stop
 from lemon_otp.caller import Caller
@@ -27,55 +25,27 @@ from lemon_otp.children import ChildCounts, ChildInfo, count
 from lemon_otp.errors import BadArgument, BadChildSpec, StartFailed, UnhandledMessage
 from lemon_otp.exits import Exit
 from lemon_otp.family import ChildrenFunction, Due, Family, Options, TryAgain
-from lemon_otp.gen_server import GenServer, Request, call
+from lemon_otp.gen_server import GenServer, call
 from lemon_otp.pid import Address, Name, Pid
 from lemon_otp.process import current_process
 from lemon_otp.restarts import AUTO_SHUTDOWNS, STRATEGIES, AutoShutdown, Backoff, RestartWindow, Strategy, check_specs
 from lemon_otp.server_process import log_unexpected
+from lemon_otp.supervision import (
+    CountChildren,
+    DeleteChild,
+    RestartChild,
+    StartChild,
+    SupervisorRequest,
+    TerminateChild,
+    WhichChildren,
+    check_limits,
+    default_id,
+    raised,
+    refusal,
+)
 
 
-@frozen
-class StartChild(Request[Any]):
-    """Add this child and start it."""
-
-    spec: ChildSpec
-
-
-@frozen
-class TerminateChild(Request[Any]):
-    """Stop this child and do not start it again."""
-
-    id: Hashable
-
-
-@frozen
-class RestartChild(Request[Any]):
-    """Start this stopped child."""
-
-    id: Hashable
-
-
-@frozen
-class DeleteChild(Request[Any]):
-    """Forget this stopped child."""
-
-    id: Hashable
-
-
-@frozen
-class WhichChildren(Request[list[ChildInfo]]):
-    """List the children."""
-
-
-@frozen
-class CountChildren(Request[ChildCounts]):
-    """Count the children."""
-
-
-Asked: TypeAlias = StartChild | TerminateChild | RestartChild | DeleteChild | WhichChildren | CountChildren
-
-
-class Supervisor(GenServer[Options, Asked, TryAgain, Family]):
+class Supervisor(GenServer[Options, SupervisorRequest, TryAgain, Family]):
     """Starts its children in order, starts them again as the strategy says, and stops them in reverse."""
 
     trap_exit = True
@@ -196,12 +166,14 @@ class Supervisor(GenServer[Options, Asked, TryAgain, Family]):
     @staticmethod
     async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:
         """The children in the order of starting."""
-        return await call(supervisor, WhichChildren(), timeout_s=timeout_s)
+        children: list[ChildInfo] = await call(supervisor, WhichChildren(), timeout_s=timeout_s)
+        return children
 
     @staticmethod
     async def count_children(supervisor: Address, *, timeout_s: float | None = None) -> ChildCounts:
         """How many children there are."""
-        return await call(supervisor, CountChildren(), timeout_s=timeout_s)
+        counts: ChildCounts = await call(supervisor, CountChildren(), timeout_s=timeout_s)
+        return counts
 
     # Server side: runs in the process, one message at a time.
 
@@ -236,6 +208,8 @@ class Supervisor(GenServer[Options, Asked, TryAgain, Family]):
                 answer = [child.info() for child in state.listed()]
             case CountChildren():
                 answer = count(state.listed())
+            case SupervisorRequest():
+                answer = refusal(self, message)
             case _:
                 raise UnhandledMessage(type(self).__name__, "handle_call", message)
         return Reply(answer, state)
@@ -261,29 +235,9 @@ def _going_on(goes_on: bool, state: Family) -> NoReply[Family] | Stop[Family]:
     return NoReply(state) if goes_on else Stop("shutdown", state)
 
 
-def raised(answer: Any) -> Any:
-    """The answer of a supervisor; an exception among them is raised here, in the caller."""
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def default_id(cls: type, name: Name | None) -> Any:
-    """The id of a supervisor among the children of another: its name, else the last part of its module's path."""
-    return name if isinstance(name, str) else cls.__module__.rsplit(".", 1)[-1]
-
-
 def _check_options(options: Options) -> None:
     if options.strategy not in STRATEGIES:
         raise BadArgument(f"strategy is one of {', '.join(STRATEGIES)}, not {options.strategy!r}")
     if options.auto_shutdown not in AUTO_SHUTDOWNS:
         raise BadArgument(f"auto_shutdown is one of {', '.join(AUTO_SHUTDOWNS)}, not {options.auto_shutdown!r}")
     check_limits(options.max_restarts, options.max_seconds)
-
-
-def check_limits(max_restarts: int, max_seconds: float) -> None:
-    """Raise BadArgument when the restart limits are nonsense."""
-    if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
-        raise BadArgument(f"max_restarts is a number from 0 on, not {max_restarts!r}")
-    if isinstance(max_seconds, bool) or not isinstance(max_seconds, int | float) or not max_seconds > 0:
-        raise BadArgument(f"max_seconds is a positive number of seconds, not {max_seconds!r}")

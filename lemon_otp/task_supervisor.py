@@ -20,13 +20,13 @@ from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child
 from lemon_otp.dynamic_supervisor import Crowd, DynamicSupervisor
 from lemon_otp.errors import BadArgument, MaxChildren
-from lemon_otp.gen_server import Request, call
+from lemon_otp.gen_server import call
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Pid
 from lemon_otp.process import Place, current_process, link, resolve, spawn_link
 from lemon_otp.scheduler import MAIL
 from lemon_otp.server_process import ServerProcess
-from lemon_otp.supervisor import raised
+from lemon_otp.supervision import SupervisorRequest, raised
 from lemon_otp.task import Task, TaskProcess, name_of, placed
 from lemon_otp.task_stream import OnTimeout, TaskStream, stream_tasks
 
@@ -34,7 +34,7 @@ DEFAULT_SHUTDOWN_S: Final = 5.0
 
 
 @define(eq=False)
-class StartTask(Request[Any]):
+class StartTask(SupervisorRequest):
     """Run this function as a child, as a task with an owner."""
 
     task: Task[Any]
@@ -45,7 +45,7 @@ class StartTask(Request[Any]):
 
 
 @frozen
-class StartWorker(Request[Any]):
+class StartWorker(SupervisorRequest):
     """Run this function as a child that nobody awaits."""
 
     spec: ChildSpec

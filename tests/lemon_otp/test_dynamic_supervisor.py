@@ -21,6 +21,8 @@ from lemon_otp import (
     Pid,
     Runtime,
     StartFailed,
+    Supervisor,
+    TaskSupervisor,
     exit_signal,
     receive,
     sleep_s,
@@ -268,3 +270,25 @@ async def disturb(supervisor: Pid, pid: Pid, what: str) -> None:
         await settle()
     else:
         await end(pid, "normal" if what == "end" else "boom")
+
+
+async def test_a_request_for_another_kind_of_supervisor_is_refused_and_harms_nobody() -> None:
+    """What both kinds can do works whoever is asked; the rest is an error in the caller."""
+    static = await Supervisor.start_link([child([], "a")])
+    dynamic = await DynamicSupervisor.start_link()
+    pid = await DynamicSupervisor.start_child(static, child([], "b"))
+    assert [info.pid for info in await DynamicSupervisor.which_children(static)][1] is pid
+    with pytest.raises(NotFound):
+        await DynamicSupervisor.terminate_child(static, pid)
+    await Supervisor.start_child(dynamic, child([], "c"))
+    assert (await Supervisor.count_children(dynamic)).active == 1
+    for request in (
+        Supervisor.restart_child(dynamic, "c"),
+        Supervisor.delete_child(dynamic, "c"),
+        TaskSupervisor.async_nolink(dynamic, abs, -1),
+        TaskSupervisor.start_child(static, abs, -1),
+    ):
+        with pytest.raises(BadArgument):
+            await request
+    assert static.alive
+    assert dynamic.alive
