@@ -3,14 +3,13 @@
 import asyncio
 import os
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
 from coding_agent.tools.arguments import optional_flag, optional_number, required_text
 from coding_agent.tools.child import Child, ChildNotStarted, first_of, settle
 from coding_agent.tools.keeper import Program
-from coding_agent.tools.program_output import ProgramOutput
 from coding_agent.tools.workspace import Workspace, workspace_for
 from lemon_agent import (
     AbortSignal,
@@ -22,6 +21,9 @@ from lemon_agent import (
     process_group,
     text_result,
 )
+
+if TYPE_CHECKING:
+    from coding_agent.tools.program_output import ProgramOutput
 
 TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = 600_000
@@ -137,6 +139,8 @@ class Run:
     """One command on its way: the child, its output, and the updates about it."""
 
     def __init__(self, workspace: Workspace, on_update: OnUpdate | None) -> None:
+        from coding_agent.tools.program_output import ProgramOutput
+
         self.workspace = workspace
         self.output = ProgramOutput(lambda: workspace.output_file("output"))
         self.child: Child | None = None
@@ -214,7 +218,7 @@ class Run:
         self.output.close()
 
 
-def result(output: ProgramOutput, outcome: Outcome, timeout_s: float) -> AgentToolResult:
+def result(output: "ProgramOutput", outcome: Outcome, timeout_s: float) -> AgentToolResult:
     """What the model is told."""
     shown = output.finished()
     notes: list[str] = []
@@ -258,7 +262,7 @@ def exit_note(code: int) -> str:
     return f"Command exited with code {code}"
 
 
-def left_note(output: ProgramOutput) -> str:
+def left_note(output: "ProgramOutput") -> str:
     """What was left behind."""
     where = f" What it prints from now on goes to {output.path}." if output.path is not None else ""
     return f"[Something this command started is still running in the background.{where}]"

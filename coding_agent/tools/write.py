@@ -2,11 +2,9 @@
 
 from typing import Any, Final
 
-from coding_agent.tools import diff
 from coding_agent.tools.arguments import required_text
 from coding_agent.tools.files import Fence, Version, read_bytes, replace
 from coding_agent.tools.paths import Place
-from coding_agent.tools.text_file import NotText, decode
 from coding_agent.tools.workspace import in_thread, workspace_for
 from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError, check_abort, text_result
 
@@ -95,6 +93,9 @@ def difference(place: Place, data: bytes) -> dict[str, Any]:
     """The diff for the screen, when both versions are text of a size somebody may want to look at."""
     if place.status is None or max(place.status.st_size, len(data)) > DIFFED_BYTES_MAX:
         return {}
+    from coding_agent.tools import diff
+    from coding_agent.tools.text_file import NotText, decode
+
     try:
         old, new = decode(read_bytes(place, DIFFED_BYTES_MAX)[0]).text, decode(data).text
     except (NotText, ToolError):

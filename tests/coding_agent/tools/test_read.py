@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coding_agent.tools.images import picture_kind
-from coding_agent.tools.read import BYTES_MAX, LINES_MAX
+from coding_agent.tools.read import LINES_MAX
+from coding_agent.tools.read_file import BYTES_MAX
 from lemon_agent import ToolError
 from lemon_ai import ImageContent
 from tests.coding_agent.tools.support import Bench, text_of
@@ -264,7 +265,7 @@ async def test_a_notebook_comes_as_text(bench: Bench, put: Put) -> None:
 
 async def test_reading_works_in_a_thread_and_leaves_the_loop_alone(bench: Bench, put: Put) -> None:
     """The file is not read on the event loop's thread."""
-    import coding_agent.tools.read as module
+    import coding_agent.tools.read_file as module
 
     threads = []
     look = module.look
