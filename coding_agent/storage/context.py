@@ -7,7 +7,7 @@ then what followed. The rest is derived from the whole branch, the part before t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from attrs import frozen
 
@@ -21,15 +21,17 @@ from coding_agent.messages import (
     message_from_json,
     message_to_json,
 )
-from coding_agent.storage.entries import Custom, entry_from_json
 from coding_agent.storage.stamps import parse_iso
 from coding_agent.storage.tree import SessionTree
 from lemon_ai import AssistantMessage, canonical
 
+if TYPE_CHECKING:
+    from coding_agent.storage.entries import Custom
+
 INLINE: Final = -1
 """Position of a message that is held by the compaction itself and not by an entry of its own."""
 
-Projector: TypeAlias = Callable[[Custom], Iterable[SessionMessage]]
+Projector: TypeAlias = "Callable[[Custom], Iterable[SessionMessage]]"
 """Turns the state of an extension into messages a model reads."""
 
 
@@ -171,6 +173,8 @@ def _messages(
 
 
 def _projected(source: Source, position: int, projectors: Mapping[str, Projector]) -> Iterable[SessionMessage]:
+    from coding_agent.storage.entries import Custom, entry_from_json
+
     entry = entry_from_json(source.entry_data(position))
     projector = projectors.get(entry.custom_type) if isinstance(entry, Custom) else None
     return projector(entry) if projector is not None and isinstance(entry, Custom) else ()

@@ -2,6 +2,8 @@
 
 Every entry has an id, the id of its parent, a time stamp and `extra`: the members this program does not know, which
 survive being read and written. A type we do not know becomes an `UnknownEntry` that holds the whole object.
+
+A context is built without these classes; a module of every run that needs one imports them where it does.
 """
 
 from __future__ import annotations
@@ -11,56 +13,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from attrs import field, frozen
 
-Stamp: TypeAlias = str | int | float | None
-"""When an entry was written: ISO text from us and from pi, milliseconds in older Lemon files."""
-
-TYPE_SPELLINGS: Final[Mapping[str, str]] = {
-    "modelChange": "model_change",
-    "thinkingLevelChange": "thinking_level_change",
-    "activeToolsChange": "active_tools_change",
-    "branchSummary": "branch_summary",
-    "customMessage": "custom_message",
-    "sessionInfo": "session_info",
-}
-"""Names older Lemon files use, read and never written."""
+from coding_agent.storage.header import TYPE_SPELLINGS, Stamp
 
 
 def _no_extra() -> Mapping[str, Any]:
     return {}
-
-
-@frozen
-class SessionHeader:
-    """The first line of a session file.
-
-    Attributes:
-        id: The session's id.
-        cwd: The working folder it belongs to; empty in very old files.
-        version: The format of the file; 1 when it does not say.
-        timestamp: When the session began.
-        parent_session: File of the session it came out of.
-        data: The whole object, members we do not know included.
-    """
-
-    id: str
-    cwd: str = ""
-    version: int = 3
-    timestamp: Stamp = None
-    parent_session: str | None = None
-    data: Mapping[str, Any] = field(factory=_no_extra, repr=False)
-
-
-def header_from_json(data: Mapping[str, Any]) -> SessionHeader:
-    """The header of a JSON object; members of the wrong kind count as missing."""
-    cwd, parent, version = data.get("cwd"), data.get("parentSession"), data.get("version")
-    return SessionHeader(
-        id=str(data.get("id", "")),
-        cwd=cwd if isinstance(cwd, str) else "",
-        version=version if isinstance(version, int) else 1,
-        timestamp=data.get("timestamp"),
-        parent_session=parent if isinstance(parent, str) else None,
-        data=data,
-    )
 
 
 @frozen(kw_only=True)

@@ -28,7 +28,7 @@ def kept_part(tree: SessionTree, path: Sequence[int], first_kept: str | None, as
             return len(path)
         return _step(tree, path, as_of, after=True)
     start = _step(tree, path, first_kept, after=False)
-    while start and not _belongs_before(tree.kinds[path[start - 1]]):
+    while start and not holds_words(tree.kinds[path[start - 1]]):
         start -= 1
     return start
 
@@ -55,5 +55,6 @@ def _step(tree: SessionTree, path: Sequence[int], entry_id: str, *, after: bool)
     return found if found is None or not after else found + 1
 
 
-def _belongs_before(kind: str) -> bool:
+def holds_words(kind: str) -> bool:
+    """Whether entries of a type are part of what a model reads, or stand in for such."""
     return kind == "compaction" or kind.startswith(_IN_CONTEXT)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve
 
@@ -22,19 +22,22 @@ from coding_agent.errors import EntryNotFound, StaleCompaction
 from coding_agent.messages import SessionMessage, content_to_json, message_to_json
 from coding_agent.storage import copying
 from coding_agent.storage.context import Projector, SessionContext, build_context, project
-from coding_agent.storage.entries import Entry, SessionHeader, entry_from_json, header_from_json
 from coding_agent.storage.files import Files
+from coding_agent.storage.header import SessionHeader, header_from_json
 from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.listing import newest_session
 from coding_agent.storage.locations import default_session_dir, file_for, new_session_file
 from coding_agent.storage.record_log import MAX_BYTES, RecordLog
 from coding_agent.storage.report import Report
-from coding_agent.storage.retained import kept_part, retained_tail
+from coding_agent.storage.retained import holds_words, kept_part, retained_tail
 from coding_agent.storage.stamps import iso, new_session_id
 from coding_agent.storage.transcript import repair
 from coding_agent.storage.tree import ROOT, SessionTree
 from lemon_ai import ToolResultMessage
 from lemon_otp import wall_ms
+
+if TYPE_CHECKING:
+    from coding_agent.storage.entries import Compaction, Entry
 
 
 class Keep:
@@ -206,12 +209,12 @@ class SessionManager:
         Raises:
             EntryNotFound: No entry has that id.
         """
-        return entry_from_json(self._log.entry_data(self.position(entry_id)))
+        return self._entry_at(self.position(entry_id))
 
     def branch(self, entry_id: str | None = None) -> list[Entry]:
         """The entries from the root to one of them, by default to the leaf."""
         position = None if entry_id is None else self.position(entry_id)
-        return [entry_from_json(self._log.entry_data(at)) for at in self.tree.path(position)]
+        return [self._entry_at(at) for at in self.tree.path(position)]
 
     def children(self, entry_id: str | None) -> list[str]:
         """Ids of the entries that hang on one; None asks for the roots."""
@@ -256,6 +259,20 @@ class SessionManager:
         """The messages of the current context with the entries they come from; None for one only a compaction holds."""
         ids = self.tree.ids
         return [(ids[at] if at >= 0 else None, message) for at, message in project(self._log, self.tree.path())]
+
+    def last_compaction(self) -> Compaction | None:
+        """The newest compaction of the current branch."""
+        tree = self.tree
+        newest = next((at for at in reversed(tree.path()) if tree.kinds[at] == "compaction"), None)
+        entry = None if newest is None else self._entry_at(newest)
+        return None if entry is None or entry.type != "compaction" else cast("Compaction", entry)
+
+    @property
+    def ends_in_compaction(self) -> bool:
+        """Whether nothing has been said on the current branch since its newest compaction."""
+        kinds = self.tree.kinds
+        spoken = (kinds[at] for at in reversed(self.tree.path()) if holds_words(kinds[at]))
+        return next(spoken, None) == "compaction"
 
     def repair_dangling_calls(self) -> list[ToolResultMessage]:
         """Answer the calls of the last answer whose result was never stored, each with an error.
@@ -439,6 +456,11 @@ class SessionManager:
         self._log.abandon()
         self._log = successor
         return made.path
+
+    def _entry_at(self, position: int) -> Entry:
+        from coding_agent.storage.entries import entry_from_json  # a dozen classes that most runs never need
+
+        return entry_from_json(self._log.entry_data(position))
 
     def _add(self, body: Mapping[str, Any], message: SessionMessage | None = None) -> str:
         owed, self._owed = self._owed, ()

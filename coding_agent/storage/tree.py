@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from coding_agent.storage.entries import TYPE_SPELLINGS
+from coding_agent.storage.header import TYPE_SPELLINGS
 
 ROOT: Final = -1
 _MISSING: Final = -2

@@ -12,8 +12,8 @@ from coding_agent.storage.entries import (
     UnknownEntry,
     entry_from_json,
     entry_to_json,
-    header_from_json,
 )
+from coding_agent.storage.header import header_from_json
 from tests.coding_agent.storage.support import PI
 
 LINES = [json.loads(raw) for raw in (PI / "v3-all-entry-types.jsonl").read_bytes().split(b"\n") if raw]

@@ -305,6 +305,26 @@ def test_a_second_compaction_keeps_messages_only_the_first_one_holds(manager):
     assert said(manager.build_context().messages) == ["sum 2", "held", "meanwhile"]
 
 
+def test_the_newest_compaction_of_the_branch_can_be_asked_for(manager):
+    """
+    What it was made of, and whether anything was said since: a change of model is no saying.
+    """
+    assert manager.last_compaction() is None
+    assert not manager.ends_in_compaction
+    first = manager.append_message(user("a"))
+    manager.append_compaction("one")
+    manager.append_compaction("two", details={"readFiles": ["a"]})
+    manager.append_model_change("p", "m")
+    assert manager.last_compaction().summary == "two"
+    assert manager.last_compaction().details == {"readFiles": ["a"]}
+    assert manager.ends_in_compaction
+
+    manager.append_message(user("b"))
+    assert not manager.ends_in_compaction
+    manager.set_leaf(first)
+    assert manager.last_compaction() is None
+
+
 def test_a_compaction_that_keeps_nothing_leaves_only_its_summary(manager):
     """
     A conversation that is too long in every part can still be gone on with.
