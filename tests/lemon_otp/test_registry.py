@@ -195,14 +195,21 @@ async def test_a_restarted_child_has_its_via_name_again() -> None:
     assert after is not before
 
 
+class Plain(Child):
+    """Goes down with what it is linked to."""
+
+    trap_exit = False
+
+
 @pytest.mark.requirement("BR-138")
 async def test_a_killed_registry_comes_back_and_the_tree_with_it() -> None:
     """
     The registry is killed again and again. Its old parts never stand in the way of the new ones: each time the tree is
     complete, the registry is empty and usable, and what was registered in the old one is gone.
     """
+    named = Plain.child_spec(([], "named"), id="named", name=Via("r", "named"))
     supervisor = await Supervisor.start_link(
-        [Registry.child_spec("r", partitions=3), child([], "a"), child([], "named", name=Via("r", "named"))],
+        [Registry.child_spec("r", partitions=3), child([], "a"), named],
         strategy="one_for_one",
         max_restarts=100,
     )
