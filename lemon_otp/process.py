@@ -450,4 +450,4 @@ def annotate(**facts: Any) -> None:
 def zombies() -> list[Pid]:
     """Dead processes of which something goes on: a coroutine that has not ended (yet, or ever), or a thread."""
     runtime = current_runtime()
-    return list({**runtime.zombies, **runtime.orphans})
+    return list(dict.fromkeys((*runtime.zombies, *runtime.orphans)))
