@@ -90,6 +90,8 @@ def load(application: Application) -> None:
 async def start_application(application: Application | str) -> None:
     """Start one application; those it depends on must run.
 
+    One that ended by itself will do for an application without processes.
+
     Raises:
         AlreadyStarted: It runs.
         NotStarted: One that it depends on does not run.
@@ -99,9 +101,12 @@ async def start_application(application: Application | str) -> None:
     table = _table()
     if loaded.name in table.running:
         raise AlreadyStarted(loaded.name)
-    for name in _dependency_names(loaded):
-        if name not in table.running:
+    missing = [name for name in _dependency_names(loaded) if name not in table.running]
+    for name in missing:
+        if name not in table.ended:
             raise NotStarted(name)
+    if missing and loaded.start is not None:
+        raise NotStarted(missing[0], ended=True)
     try:
         # A process, so that the tree has a parent that outlives whoever asked for the start.
         master = await ApplicationMaster.start(loaded, name=None)
@@ -274,5 +279,7 @@ def _in_order(application: Application, above: tuple[str, ...] = ()) -> Iterator
     if application.name in above:
         raise BadArgument(f"applications depend on each other: {' > '.join((*above, application.name))}")
     for name in _dependency_names(application):
+        if application.start is None and name in _table().ended:
+            continue
         yield from _in_order(_loaded(name), (*above, application.name))
     yield application.name

@@ -240,12 +240,13 @@ class NotStarted(OtpError):
 
     Attributes:
         application: Its name.
+        reason: `("not_started", application)`, or `("not_running", application)` when it ended by itself.
     """
 
-    def __init__(self, application: str) -> None:
-        super().__init__(f"application {application!r} does not run")
+    def __init__(self, application: str, *, ended: bool = False) -> None:
+        super().__init__(f"application {application!r} does not run" + (" any more" if ended else ""))
         self.application = application
-        self.reason = ("not_started", application)
+        self.reason = ("not_running" if ended else "not_started", application)
 
 
 class TooManyJobs(OtpError):
