@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import field
+
+from lemon_otp import define, frozen
 
 Token: TypeAlias = int
 """Names one request for a slot, from the asking to the giving back."""

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from attrs import define, field, frozen
+from attrs import field
 
 from lemon_ai.admission import DispatcherPolicy, Lane, Waiting
 from lemon_ai.circuit import BreakerPolicy
@@ -42,7 +42,9 @@ from lemon_otp import (
     call,
     cancel_timer,
     cast,
+    define,
     demonitor,
+    frozen,
     monitor,
     monotonic_s,
     reply,

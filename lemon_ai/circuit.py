@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from lemon_otp import frozen
 
 State: TypeAlias = Literal["closed", "open", "half_open"]
 Signal: TypeAlias = Literal["tripped", "cooled", "probes_passed", "probe_failed"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.circuit import CHANGES, BreakerPolicy, Circuit
 from lemon_ai.errors import CircuitOpen
@@ -24,6 +24,7 @@ from lemon_otp import (
     Request,
     call,
     cast,
+    frozen,
     monotonic_s,
     telemetry,
 )

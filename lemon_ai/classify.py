@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import frozen
-
 from lemon_ai.error_details import Details, read_details
 from lemon_ai.errors import (
     AuthFailed,
@@ -28,7 +26,7 @@ from lemon_ai.errors import (
 from lemon_ai.patterns import Pattern
 from lemon_ai.redaction import redact
 from lemon_ai.retry_hints import retry_after_s
-from lemon_otp import wall_ms
+from lemon_otp import frozen, wall_ms
 
 SAYS: Mapping[type[ProviderError], str] = {
     RateLimited: "Rate limit exceeded",

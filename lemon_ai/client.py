@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from attrs import define, evolve
+from attrs import evolve
 
 from lemon_ai.call_dispatcher import DEFAULT_RESULT_TIMEOUT_MS, CallDispatcher, Config
 from lemon_ai.errors import AiError, CallCanceled, ProviderError
@@ -24,7 +24,7 @@ from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.redaction import redact, secrets_of
 from lemon_ai.retry_helper import Again, RetryPolicy, decide, policy_for
 from lemon_ai.stream_options import Context, StreamOptions
-from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, get_env, sleep_s, telemetry
+from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, define, get_env, sleep_s, telemetry
 
 SUPERVISOR: Final = "stream_task_supervisor"
 _PATIENCE: Final = 200

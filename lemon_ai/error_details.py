@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from lemon_otp import frozen
 
 _MESSAGE_KEYS = ("message", "Message", "error_description", "error_message", "detail", "details", "description", "msg")
 _LONGEST = 200

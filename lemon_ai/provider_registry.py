@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from attrs import define, field, frozen
+from attrs import field
 
 from lemon_ai.environment import canonical
 from lemon_ai.errors import UnknownApi
 from lemon_ai.provider import Provider
-from lemon_otp import Caller, GenServer, NoReply, Reply, Request, Table, call
+from lemon_otp import Caller, GenServer, NoReply, Reply, Request, Table, call, define, frozen
 
 NAME: Final = "provider_registry"
 TABLE: Final = "lemon_ai.providers"

@@ -6,10 +6,10 @@ Owns:  one Bucket, lost on restart: a new one starts full
 
 from __future__ import annotations
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from lemon_ai.errors import RateLimitReached
-from lemon_otp import Caller, CallFailed, ChildSpec, GenServer, NoReply, Reply, Request, call, monotonic_s
+from lemon_otp import Caller, CallFailed, ChildSpec, GenServer, NoReply, Reply, Request, call, frozen, monotonic_s
 
 
 @frozen

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from lemon_ai.classify import RETRYABLE_STATUSES
 from lemon_ai.errors import (
@@ -22,6 +22,7 @@ from lemon_ai.errors import (
     QuotaExhausted,
 )
 from lemon_ai.stream_options import StreamOptions
+from lemon_otp import frozen
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits seconds. It is interrupted when the call is canceled."""

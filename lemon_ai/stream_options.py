@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from attrs import field, fields, frozen
+from attrs import field, fields
 
 from lemon_ai.messages import Message
+from lemon_otp import frozen
 
 ReasoningLevel: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 CacheRetention: TypeAlias = Literal["none", "short", "long"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import frozen
-
 from lemon_ai.errors import AiError, ProviderError
-from lemon_otp import Canceled, Completed, Failed
+from lemon_otp import Canceled, Completed, Failed, frozen
 
 COUNTED_CANCELS: Final = frozenset({"owner_down", "timeout"})
 """Reasons of a cancel that are held against the provider; any other was the caller's own wish."""

@@ -121,6 +121,7 @@ from lemon_otp.terminals import (
     TerminalKind,
     Terminals,
 )
+from lemon_otp.values import define, frozen
 
 __all__ = [
     "ANY",
@@ -219,11 +220,13 @@ __all__ = [
     "cancel_timer",
     "cast",
     "current_runtime",
+    "define",
     "demonitor",
     "ensure_all_started",
     "exit_process",
     "exit_signal",
     "fetch_env",
+    "frozen",
     "get_env",
     "info",
     "introspect",

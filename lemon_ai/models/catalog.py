@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from os.path import dirname, exists, join
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from lemon_ai.environment import canonical
 from lemon_ai.errors import UnknownModel
 from lemon_ai.models.model import Model
 from lemon_ai.models.overrides import ProviderOverride, apply, read_overrides
 from lemon_ai.models.schema import PROVIDERS, read_catalog
+from lemon_otp import define
 
 FOLDER: Final = dirname(__file__)
 LOCAL_BASE_URLS: Final[Mapping[str, str]] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.messages import Cost, Usage
+from lemon_otp import frozen
 
 InputKind: TypeAlias = Literal["text", "image"]
 EFFORTS = ("minimal", "low", "medium", "high")

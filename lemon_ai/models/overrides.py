@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve, fields, frozen
+from attrs import evolve, fields
 
 from lemon_ai.environment import canonical
 from lemon_ai.errors import BadCatalog
 from lemon_ai.models.model import Compat, Model, ModelCost
 from lemon_ai.models.schema import APIS, INPUTS, read_compat
 from lemon_ai.patterns import Pattern
+from lemon_otp import frozen
 
 _DEFAULT_CONTEXT: Final = 128_000
 _DEFAULT_MAX_TOKENS: Final = 16_384

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from attrs import define
-
 from lemon_ai.provider_registry import Lazy, ProviderRegistry
+from lemon_otp import define
 
 if TYPE_CHECKING:
     from lemon_ai.providers.http import HttpTransport

@@ -35,6 +35,7 @@ _RUN: Final = re.compile(r"\b(?:run|execute)\b[^`\n]*`([^`]+)`|^\s*\$ (.+)$", re
 _SEARCH: Final = re.compile(r"\b(?:search|grep|look) (?:for )?[`\"']([^`\"'\n]+)[`\"']", re.IGNORECASE)
 _WRITE: Final = re.compile(r"\bwrite [`\"'](.+?)[`\"'] to [`\"']?([\w./-]+\.\w+)[`\"']?", re.IGNORECASE | re.DOTALL)
 _FILE: Final = re.compile(r"(?<![\w/.-])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5})(?![\w/-])")
+_ENTRY: Final = re.compile(r"^\s*(?:[d-] )?")
 _QUOTE_LINES: Final = 6
 _QUOTE_WIDTH: Final = 160
 _LISTED: Final = 12
@@ -131,6 +132,7 @@ def _told(result: ToolResultMessage, call: ToolCall | None) -> str:
     if not lines:
         return f"{about} returned nothing."
     if result.tool_name in ("ls", "find"):
+        lines = [_ENTRY.sub("", line) for line in lines if not line.rstrip().endswith(":")]
         more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
         return f"{about} lists {len(lines)} entries: {', '.join(line.strip() for line in lines[:_LISTED])}{more}."
     quoted = "\n".join(f"> {_shortened(line)}" for line in lines[:_QUOTE_LINES])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from lemon_ai.classify import http_error
 from lemon_ai.errors import BadRequest, ProviderError, ProviderUnreachable, StreamTruncated
@@ -22,6 +22,7 @@ from lemon_ai.events import StreamError, StreamEvent
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.wire import Decoder, WireCall, WireReader
 from lemon_ai.redaction import redact, secrets_of
+from lemon_otp import define
 
 if TYPE_CHECKING:
     import httpx

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from attrs import evolve, fields, frozen
+from attrs import evolve, fields
 
 from lemon_ai.environment import canonical, vendor_of
 from lemon_ai.models.model import Model
 from lemon_ai.providers.http import is_loopback
+from lemon_otp import frozen
 
 
 @frozen(kw_only=True)

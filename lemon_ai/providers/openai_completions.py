@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import ClassVar
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.environment import KEYLESS, canonical, find_api_key, require_api_key
 from lemon_ai.events import StreamEvent
@@ -17,6 +17,7 @@ from lemon_ai.providers.openai_compat import dialect_of
 from lemon_ai.providers.openai_completions_decode import OpenAICompletionsDecoder
 from lemon_ai.providers.openai_completions_encode import copilot_headers, encode_body
 from lemon_ai.providers.wire import WireCall
+from lemon_otp import frozen
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 _IDLE_TIMEOUT_S = 120.0

@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from attrs import frozen
-
 from lemon_ai.classify import text_error, truncated
 from lemon_ai.codec import message_from_wire
 from lemon_ai.errors import AiError, BadScript
@@ -23,7 +21,7 @@ from lemon_ai.fold import Fold
 from lemon_ai.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.script import pieces
-from lemon_otp import sleep_s
+from lemon_otp import frozen, sleep_s
 
 _EVENTS_A_TURN: Final = 16
 

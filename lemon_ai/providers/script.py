@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.errors import BadScript
+from lemon_otp import frozen
 
 ErrorKind: TypeAlias = Literal[
     "rate_limit",

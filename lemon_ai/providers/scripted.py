@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from pathlib import Path
 from typing import ClassVar, Final
 
-from attrs import define, field
+from attrs import field
 
 from lemon_ai.classify import SAYS, truncated
 from lemon_ai.errors import (
@@ -60,7 +60,7 @@ from lemon_ai.providers.script import (
     pieces,
 )
 from lemon_ai.stream_options import Context
-from lemon_otp import sleep_s
+from lemon_otp import define, sleep_s
 
 SCRIPT_VARIABLE: Final = "LEMON_SCRIPT"
 """Names the file that `scripted/script` plays, unless the options do."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from attrs import frozen
+from lemon_otp import frozen
 
 _BOM = b"\xef\xbb\xbf"
 LONGEST_EVENT = 64 * 1024 * 1024

@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_ai.classify import http_error
 from lemon_ai.errors import ProviderError, ProviderUnavailable, StreamTruncated
 from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
 from lemon_ai.providers.sse import Framer, FramingError, ServerSentEvent, SseFramer
+from lemon_otp import frozen
 
 
 @frozen
