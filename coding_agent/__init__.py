@@ -1,4 +1,4 @@
-"""A person's coding sessions: stored, resumed, served. Start with `start_session`; `prompt` and `subscribe` do the rest."""
+"""A person's coding sessions: stored, resumed, served. Start with `start_session`, `prompt` and `subscribe`."""
 
 from coding_agent import session_registry
 from coding_agent.application import APPLICATION, add_child

@@ -7,7 +7,6 @@ on as if nothing had happened, once; else its end is told as it was.
 
 from coding_agent.errors import CompactionError, NothingToCompact, SessionError
 from coding_agent.events import CompactionEnd, CompactionStart
-from coding_agent.messages import CompactionSummaryMessage
 from coding_agent.session.auto_compaction import Trigger
 from coding_agent.session.compaction import CompactionPlan, check_headroom, is_due, plan_compaction
 from coding_agent.session.conversation import Conversation
@@ -15,7 +14,6 @@ from coding_agent.session.file_operations import from_details
 from coding_agent.session.summary_job import SummaryFailed, SummaryJob
 from coding_agent.session.summary_request import joined_summary, summary_requests
 from coding_agent.session.token_estimate import context_size, estimate_text
-from coding_agent.storage.entries import Compaction
 from lemon_agent import AgentEnd
 from lemon_ai import AssistantMessage, is_context_overflow
 from lemon_otp import OtpError, self_pid
@@ -89,7 +87,7 @@ async def _apply(
             first_kept_entry_id=plan.first_kept_entry_id,
             tokens_before=plan.tokens_before,
             details=plan.files.to_json(),
-            kept=plan.kept if plan.first_kept_entry_id is None else None,
+            kept=plan.kept,
             as_of=plan.leaf_id,
         )
     except SessionError as error:
@@ -104,8 +102,7 @@ def _plan(state: Conversation, trigger: Trigger, overhead: int) -> CompactionPla
     items = state.store.context_items()
     if trigger == "overflow" and items and _is_failure(items[-1][1]):
         items = items[:-1]  # what failed is in the file; the summary is of what came before
-    branch = state.store.branch()
-    earlier = next((entry for entry in reversed(branch) if isinstance(entry, Compaction)), None)
+    earlier = state.store.last_compaction()
     window = state.model.context_window
     kept = state.options.compaction.kept(window, overhead) if window else state.options.compaction.keep_recent_tokens
     if not items:
@@ -116,7 +113,7 @@ def _plan(state: Conversation, trigger: Trigger, overhead: int) -> CompactionPla
         tokens_before=_tokens(state),
         leaf_id=state.store.leaf_id,
         earlier_files=from_details(earlier.details if earlier else None),
-        nothing_new=isinstance(items[-1][1], CompactionSummaryMessage),
+        nothing_new=state.store.ends_in_compaction,
         force=trigger != "threshold",
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from attrs import define, field
 
-from coding_agent.errors import SessionError, SessionWriteFailed
+from coding_agent.errors import SessionError, SessionFileChanged, SessionWriteFailed
 from coding_agent.events import SessionEvent, SessionNotice, StorageFailed
 from coding_agent.messages import CustomMessage
 from coding_agent.session import protocol
@@ -93,7 +93,14 @@ class Conversation:
             self.storage_failed(error)
 
     def storage_failed(self, error: SessionError) -> None:
-        """Tell the subscribers that something is not on disk."""
+        """Tell the subscribers that something is not on disk; when the file was taken from us, go on in a new one."""
+        if isinstance(error, SessionFileChanged):
+            try:
+                self.notify(StorageFailed(f"{error}; going on in {self.store.rescue()}", 0))
+                return
+            except OSError as refused:
+                self.notify(StorageFailed(f"{error}; no new file either: {refused}", error.unsaved))
+                return
         self.notify(StorageFailed(str(error), error.unsaved if isinstance(error, SessionWriteFailed) else 0))
 
     # Keeping agent and file in step.
