@@ -35,8 +35,8 @@ async def entries(session) -> list[dict]:
 @pytest.mark.requirement("SESS-3")
 async def test_a_compaction_by_request_puts_a_summary_in_place_of_what_is_old(host):
     """
-    The model is asked for a summary; afterwards the agent's conversation is summary plus recent part, the file holds the
-    compaction, and the next prompt works on it.
+    The model is asked for a summary; afterwards the agent has summary plus recent part, the file holds
+    the compaction, and the next prompt works on it.
     """
     session = await host.session(LONG, LONG, "The summary.", "Fine.", compaction=SMALL)
     await host.run(session, "first")
