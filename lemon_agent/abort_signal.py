@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from weakref import WeakSet, ref
 
 from lemon_agent.errors import ToolError
 from lemon_otp import GenServer, NotAProcess, Table, current_runtime
@@ -89,11 +90,10 @@ class AbortSignal:
 
     def track(self) -> None:
         """List it in the table of this runtime until `untrack`."""
-        in_use: set[AbortSignal] = current_runtime().store.setdefault(_IN_USE, set())
-        in_use.add(self)
+        _in_use(current_runtime()).add(self)
         table = Table.whereis(TABLE)
         if table is not None:
-            table.insert((self.id, self))
+            table.insert((self.id, ref(self)))
 
     def untrack(self) -> None:
         """Take it off the list: whatever ran under it has ended. What it says stays."""
@@ -101,7 +101,7 @@ class AbortSignal:
             runtime = current_runtime()
         except NotAProcess:
             return
-        runtime.store.setdefault(_IN_USE, set()).discard(self)
+        _in_use(runtime).discard(self)
         table = Table.whereis(TABLE)
         if table is not None:
             table.delete(self.id)
@@ -168,15 +168,21 @@ class TableOwner(GenServer[None, None, None, Table]):
 
     async def init(self, arg: None) -> Table:
         table = Table.new(TABLE, access="public")
-        in_use: set[AbortSignal] = current_runtime().store.setdefault(_IN_USE, set())
-        table.insert([(signal.id, signal) for signal in in_use])
+        table.insert([(signal.id, ref(signal)) for signal in _in_use(current_runtime())])
         return table
 
 
 def signals_in_use() -> list[AbortSignal]:
     """Every signal that something runs under, oldest first."""
     table = Table.whereis(TABLE)
-    return [] if table is None else sorted((row[1] for row in table.rows()), key=lambda signal: signal.id)
+    listed = [] if table is None else [row[1]() for row in table.rows()]
+    return sorted((signal for signal in listed if signal is not None), key=lambda signal: signal.id)
+
+
+def _in_use(runtime: Any) -> "WeakSet[AbortSignal]":
+    """The signals something runs under, for as long as anybody holds them."""
+    in_use: WeakSet[AbortSignal] = runtime.store.setdefault(_IN_USE, WeakSet())
+    return in_use
 
 
 def is_aborted(signal: AbortSignal | None) -> bool:

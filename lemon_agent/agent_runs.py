@@ -8,7 +8,7 @@ from attrs import define, evolve, field, frozen
 
 from lemon_agent import agent_protocol as ask
 from lemon_agent.abort_signal import AbortSignal
-from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events
+from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events, opening_events
 from lemon_agent.event_stream import AgentEventStream
 from lemon_agent.events import (
     AgentEnd,
@@ -72,7 +72,9 @@ class ActiveRun:
     watch: MonitorRef | None
     """None once the loop's process has ended."""
     taken: list[tuple[QueueName, Queued]] = field(factory=list)
-    """What the loop has been given and not said yet."""
+    """What the loop has been given from the queues and not said yet."""
+    unsaid: tuple[AgentMessage, ...] = ()
+    """Prompts that the loop has not said yet."""
     carried: tuple[AgentMessage, ...] = ()
     """What was said by an earlier loop of which this one is the continuation."""
     terminal: Terminal | None = None
@@ -239,6 +241,7 @@ class Work:
         prompt = last_system_prompt(taken)
         await begin(self, tuple(queued.message for queued in taken), system_prompt=prompt, carried=carried)
         assert self.run is not None
+        self.run.unsaid = ()
         self.run.taken += [(name, queued) for queued in taken]
 
     def run_what_waits(self) -> None:
@@ -268,7 +271,7 @@ async def begin(
     """Start a run."""
     options, me = work.options, self_pid()
     work.run_count += 1
-    work.progress.begin()
+    work.progress.begin(started=bool(carried))
     prompt = options.system_prompt if system_prompt is None else system_prompt
     run = await start_run(
         prompts,
@@ -277,7 +280,7 @@ async def begin(
         conversation=work.progress.conversation.fork(),
     )
     watch = None if run.pid is None else monitor(run.pid)
-    work.run = ActiveRun(work.run_count, run, watch, carried=carried)
+    work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
     annotate(state="running", session=options.session_id)
     run.stream.deliver_to(me)
 
@@ -334,8 +337,9 @@ def take(work: Work, stream: AgentEventStream) -> bool:
 def _forward(work: Work, run: ActiveRun, event: AgentEvent) -> None:
     """Change the state by an event, then tell it."""
     work.progress.apply(event)
-    if run.taken and isinstance(event, MessageEnd):
+    if isinstance(event, MessageEnd) and (run.taken or run.unsaid):
         run.taken = [(name, queued) for name, queued in run.taken if queued.message is not event.message]
+        run.unsaid = tuple(message for message in run.unsaid if message is not event.message)
     work.tell(event)
 
 
@@ -369,6 +373,8 @@ async def finish_if_over(work: Work) -> None:
             return
         terminal = evolve(terminal, messages=said)
     else:
+        for event in opening_events(work.progress, run.unsaid):
+            _forward(work, run, event)
         for event in closing_events(work.progress, aborted=run.signal.aborted):
             _forward(work, run, event)
         terminal = _crash(terminal)

@@ -1,6 +1,6 @@
 """Value and pure. What an agent can be asked about itself, and what each event changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import define, evolve, field, frozen
@@ -9,6 +9,7 @@ from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
     AgentMessage,
+    AgentStart,
     ErrorEvent,
     MessageEnd,
     MessageStart,
@@ -161,12 +162,14 @@ class Progress:
     streaming: MessageStart | MessageUpdate | None = None
     pending: frozenset[str] = frozenset()
     error_message: str | None = None
+    started: bool = False
     turn_open: bool = False
     results: list[Any] = field(factory=list)
     """The tool results of the open turn."""
 
-    def begin(self) -> None:
-        """A run begins."""
+    def begin(self, *, started: bool = False) -> None:
+        """A run begins, or goes on with another loop when it has started before."""
+        self.started = started
         self.streaming = None
         self.error_message = None
         self.pending = frozenset()
@@ -191,6 +194,8 @@ class Progress:
                 self.pending = self.pending | {call_id}
             case ToolExecutionEnd(call_id):
                 self.pending = self.pending - {call_id}
+            case AgentStart():
+                self.started = True
             case TurnStart():
                 self.turn_open = True
                 self.results = []
@@ -209,6 +214,18 @@ class Progress:
     def streaming_message(self) -> AgentMessage | None:
         """What is being said right now."""
         return None if self.streaming is None else self.streaming.message
+
+
+def opening_events(progress: Progress, unsaid: Sequence[AgentMessage]) -> list[AgentEvent]:
+    """What is missing for a well-formed beginning of a run whose loop never got that far, its prompts above all."""
+    events: list[AgentEvent] = []
+    if not progress.started:
+        events.append(AgentStart())
+    if not progress.turn_open and (unsaid or not progress.started):
+        events.append(TurnStart())
+    for message in unsaid:
+        events += [MessageStart(message), MessageEnd(message)]
+    return events
 
 
 def closing_events(progress: Progress, *, aborted: bool) -> list[AgentEvent]:

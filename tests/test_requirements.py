@@ -1,6 +1,6 @@
 """The table of requirements itself."""
 
-from tests.requirements import later, requirements, ids_shown
+from tests.requirements import ids_shown, later, requirements
 
 
 def test_every_requirement_that_is_due_has_a_test_and_every_named_one_exists():

@@ -100,12 +100,13 @@ async def start_run(
     run = Run(context, config, signal, stream, stream_fn or config.stream_fn or lemon_ai.stream, talk)
     signal.track()
     try:
-        run.pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, tuple(prompts), label="loop")
+        pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, tuple(prompts), label="loop")
     except Exception as error:
         signal.untrack()
         stream.error(("task_start_failed", error))
     else:
-        stream.attach_task(run.pid, signal)
+        run.guard(pid)
+        stream.attach_task(pid, signal)
     return run
 
 

@@ -84,14 +84,25 @@ class Run:
         """What this run's tools are doing, by their processes."""
         self._backlog: deque[AgentEvent] = deque()
         self._began_s = monotonic_s()
+        self._begun = False
         self._ended = False
 
     # Its life as a process.
 
+    def guard(self, pid: Pid) -> None:
+        """See to it that nothing of the run outlives the loop's process."""
+        if self.pid is None:
+            self.pid = pid
+            self._context = copy_context()
+            if pid.alive:
+                at_exit(pid, self._gone)
+            else:
+                self._release()
+
     def began(self, prompt_count: int) -> None:
-        """The loop's process has taken up the run: say so, and see to it that nothing outlives it."""
-        at_exit(self_pid(), self._gone)
-        self._context = copy_context()
+        """The loop's process has taken up the run: say so."""
+        self.guard(self_pid())
+        self._begun = True
         annotate(phase="model", model=self.model.id, session=self.config.session_id)
         telemetry.execute(
             ("lemon_agent", "loop", "start"),
@@ -106,7 +117,7 @@ class Run:
 
     def ended(self, status: Status) -> None:
         """Say, once, that the run is over."""
-        if not self._ended:
+        if self._begun and not self._ended:
             self._ended = True
             telemetry.execute(
                 ("lemon_agent", "loop", "end"),

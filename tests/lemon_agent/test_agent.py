@@ -551,6 +551,22 @@ async def test_an_agent_that_dies_takes_its_run_along(tree):
     assert agent.model.given_up == 1
 
 
+async def test_a_prompt_whose_run_could_not_begin_is_said_all_the_same(tree):
+    """No loop supervisor: the run is a start, a turn with the prompt in it and an error; the prompt is not lost."""
+    from lemon_otp import Supervisor
+
+    agent = await ScriptedAgent.start(["ok"])
+    await Supervisor.terminate_child(tree, "loop_task_supervisor")
+    events = await agent.run("do not forget this")
+
+    assert_well_formed(events)
+    assert terminal(events).reason[0] == "task_start_failed"
+    assert get_text((await agent.state()).messages[0]) == "do not forget this"
+    await Supervisor.restart_child(tree, "loop_task_supervisor")
+    await agent.run("again")
+    assert [get_text(m) for m in agent.model.asked[0].messages if m.role == "user"] == ["do not forget this", "again"]
+
+
 async def test_a_loop_killed_in_the_middle_of_its_tools_leaves_a_transcript_without_gaps(tree):
     """Calls that had begun are ended, every call has a result, the turn is closed, and the next prompt works."""
     from lemon_otp import exit_signal

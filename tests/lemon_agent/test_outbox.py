@@ -95,7 +95,7 @@ async def test_a_batch_waits_no_longer_than_it_may(clocked_tree, fake_clock):
 async def test_a_batch_is_never_larger_than_asked_for(tree):
     """The bound counts events of any kind."""
     agent = await ScriptedAgent.start(["x"])
-    pid, log, subscription = await second_subscriber(agent, Delivery(batch_events=2, credit=0))
+    pid, log, subscription = await second_subscriber(agent, Delivery(batch_events=2, credit=0, credit_timeout_ms=1))
     await agent.run("hi")
     subscription.grant(100)
     await settle()
