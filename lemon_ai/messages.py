@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
-from lemon_otp import frozen, wall_ms
+from lemon_otp import wall_ms
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_use", "error", "aborted", "redirected"]
 """Why an assistant message ended."""
