@@ -1,12 +1,16 @@
 """The tools of a coding agent. Start with `default_tools`; each tool also has a factory of its own."""
 
-from coding_agent.tools import program_keeper
+from coding_agent.tools import program_keeper, todo_store
 from coding_agent.tools.bash import bash_tool
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
 from coding_agent.tools.ls import ls_tool
+from coding_agent.tools.patch import patch_tool
+from coding_agent.tools.process import process_tool
 from coding_agent.tools.read import read_tool
+from coding_agent.tools.standing import tool_children
+from coding_agent.tools.todo import todo_tool
 from coding_agent.tools.toolset import default_tools
 from coding_agent.tools.workspace import Workspace
 from coding_agent.tools.write import write_tool
@@ -19,7 +23,12 @@ __all__ = [
     "find_tool",
     "grep_tool",
     "ls_tool",
+    "patch_tool",
+    "process_tool",
     "program_keeper",
     "read_tool",
+    "todo_store",
+    "todo_tool",
+    "tool_children",
     "write_tool",
 ]

@@ -135,7 +135,12 @@ def make_parents(place: Place) -> None:
 
 
 def replace(
-    place: Place, data: Sequence[bytes | memoryview], fence: Fence, *, expected: Version | None = None
+    place: Place,
+    data: Sequence[bytes | memoryview],
+    fence: Fence,
+    *,
+    expected: Version | None = None,
+    mode: int | None = None,
 ) -> os.stat_result:
     """Make `data` the whole content: all of it or nothing, mode and owner kept. Returns the new status.
 
@@ -146,6 +151,7 @@ def replace(
         data: The new content, in pieces.
         fence: Stops it before the last step.
         expected: Refuse when the file is not this version any more.
+        mode: Of a file that did not exist; the user's default if not given.
 
     Raises:
         ToolError: It could not be done; the file is as it was.
@@ -171,6 +177,8 @@ def replace(
                 _write_all(file.write, data)
                 if before is not None:
                     _keep_attributes(place, fd, before)
+                elif mode is not None:
+                    os.fchmod(fd, stat.S_IMODE(mode))
                 after = os.fstat(fd)
             with fence.passing():
                 _check_version(place, expected)

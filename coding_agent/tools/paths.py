@@ -67,6 +67,7 @@ class Place:
         inside: Within the workspace.
         kernel: On a file system that the kernel makes up, or among the devices.
         renamed: The name was found in another spelling than asked for.
+        linked: The last part of the path is a symbolic link, which was followed.
     """
 
     given: str
@@ -79,6 +80,7 @@ class Place:
     inside: bool
     kernel: bool
     renamed: bool
+    linked: bool = False
 
     def __enter__(self) -> "Place":
         return self
@@ -209,6 +211,7 @@ class _Walk:
         self.given = given
         self.tolerant = tolerant
         self.renamed = False
+        self.linked = False
         self.names: list[str] = []
         self.directories: list[int] = []
 
@@ -234,6 +237,7 @@ class _Walk:
                     links += 1
                     if links > LINKS_MAX:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                    self.linked = self.linked or not any(parts)
                     self._follow(part, parts)
                 elif stat.S_ISDIR(status.st_mode):
                     self.directories.append(os.open(part, DIRECTORY, dir_fd=self.directories[-1]))
@@ -302,6 +306,7 @@ class _Walk:
             inside=contains(root, real),
             kernel=kernel,
             renamed=self.renamed,
+            linked=self.linked,
         )
 
 

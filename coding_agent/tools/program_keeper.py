@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from attrs import frozen
 
 from coding_agent.tools.keeper import Keeper
-from lemon_otp import Caller, ChildSpec, GenServer, NotAProcess, Reply, Request, current_runtime
+from lemon_otp import Caller, ChildSpec, GenServer, NotAProcess, Pid, Reply, Request, at_exit, current_runtime, self_pid
 
 NAME: Final = "program_keeper"
 
@@ -42,19 +42,22 @@ class ProgramKeeper(GenServer[None, ListPrograms, Any, Keeper]):
     # Server side: runs in the process.
 
     async def init(self, arg: None) -> Keeper:
-        crashed = _shared.pop(current_runtime(), None)
-        if crashed is not None:
-            crashed.close()
-        keeper = Keeper()
-        _shared[current_runtime()] = keeper
+        keeper, runtime = Keeper(), current_runtime()
+
+        def let_go(_pid: Pid, _reason: Any) -> None:
+            """A kill leaves no time for `terminate`."""
+            if _shared.get(runtime) is keeper:
+                del _shared[runtime]
+            keeper.close()
+
+        at_exit(self_pid(), let_go)
+        _shared[runtime] = keeper
         return keeper
 
     async def handle_call(self, message: ListPrograms, caller: Caller, keeper: Keeper) -> Reply[Keeper]:
         return Reply([child.pid for child in keeper.children], keeper)
 
     async def terminate(self, reason: Any, keeper: Keeper) -> None:
-        if _shared.get(current_runtime()) is keeper:
-            del _shared[current_runtime()]
         await keeper.aclose()
 
 

@@ -7,7 +7,10 @@ from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
 from coding_agent.tools.ls import ls_tool
+from coding_agent.tools.patch import patch_tool
+from coding_agent.tools.process import process_tool
 from coding_agent.tools.read import read_tool
+from coding_agent.tools.todo import todo_tool
 from coding_agent.tools.workspace import workspace_for
 from coding_agent.tools.write import write_tool
 from lemon_agent import AgentTool, ToolFactory
@@ -16,10 +19,13 @@ FACTORIES: Final[tuple[ToolFactory, ...]] = (
     read_tool,
     write_tool,
     edit_tool,
+    patch_tool,
     bash_tool,
     ls_tool,
     grep_tool,
     find_tool,
+    process_tool,
+    todo_tool,
 )
 
 

@@ -5,7 +5,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coding_agent.tools.environment import child_environment
 from coding_agent.tools.files import Fence, Version
@@ -13,6 +13,9 @@ from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
 from lemon_agent import AbortSignal
+
+if TYPE_CHECKING:
+    from coding_agent.tools.todo_list import Todo
 
 T = TypeVar("T")
 
@@ -24,6 +27,7 @@ class Workspace:
         root: Its real path.
         guard: Decides about paths.
         seen: The version of each file that the model last read or wrote, by real path.
+        todos: The list of things to do, where no process keeps it.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Workspace:
         self.guard = PathGuard(cwd, outside=outside, approve=approve, readable=tuple(readable))
         self.root = self.guard.root
         self.seen: dict[str, Version] = {}
+        self.todos: tuple[Todo, ...] = ()
         self._given_keeper = keeper
         self._own_keeper: Keeper | None = None
         self._environment = dict(environment or {})
@@ -85,6 +90,13 @@ class Workspace:
             extra = {"PWD": self.root, **self._environment}
             self._child_environment = child_environment(os.environ, also=self._pass_environment, extra=extra)
         return self._child_environment
+
+    def saw(self, real: str, version: Version | None) -> None:
+        """The model knows this version of a file now; None: the file is gone."""
+        if version is None:
+            self.seen.pop(real, None)
+        else:
+            self.seen[real] = version
 
     def writing(self, real: str) -> asyncio.Lock:
         """Held while one file is read, changed and written back, so that two calls do not undo each other."""

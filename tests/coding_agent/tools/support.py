@@ -29,12 +29,12 @@ class Bench:
         self,
         name: str,
         *,
-        signal: AbortSignal | None = None,
+        abort: AbortSignal | None = None,
         on_update: Callable[[AgentToolResult], None] | None = None,
         **params: Any,
     ) -> AgentToolResult:
         """One call, answered."""
-        return await call(self.tools[name], signal=signal, on_update=on_update, **params)
+        return await call(self.tools[name], abort=abort, on_update=on_update, **params)
 
     async def text(self, name: str, **params: Any) -> str:
         """What the model is told by one call."""
@@ -54,12 +54,12 @@ class Bench:
 async def call(
     tool: AgentTool,
     *,
-    signal: AbortSignal | None = None,
+    abort: AbortSignal | None = None,
     on_update: Callable[[AgentToolResult], None] | None = None,
     **params: Any,
 ) -> AgentToolResult:
     """One call of a tool, answered."""
-    answer = tool.execute("call-1", params, signal, on_update)
+    answer = tool.execute("call-1", params, abort, on_update)
     result = await answer if asyncio.iscoroutine(answer) else answer
     assert isinstance(result, AgentToolResult)
     return result

@@ -51,7 +51,7 @@ async def one(bench: Bench, number: int, dice: random.Random) -> None:
     """One command, given up after a moment: by the signal, by cancelling, or by both."""
     stop = AbortSignal()
     command = dice.choice(COMMANDS).format(name=f"{TOKEN}{os.getpid()}x{number}")
-    task = started(bench.call("bash", command=command, signal=stop))
+    task = started(bench.call("bash", command=command, abort=stop))
     await asyncio.sleep(dice.random() * 0.15)
     way = dice.randrange(3)
     if way != 0:

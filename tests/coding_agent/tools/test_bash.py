@@ -91,7 +91,7 @@ async def test_the_abort_signal_reaches_processes_that_changed_their_session(ben
         "setsid sleep 601 & (setsid setsid sleep 602 &) ; "
         f"env -i setsid bash -c 'exec -a {marker} sleep 603' & nohup sleep 604 >/dev/null 2>&1 & sleep 605"
     )
-    task = started(bench.call("bash", command=command, signal=stop))
+    task = started(bench.call("bash", command=command, abort=stop))
     await until(lambda: len(bench.survivors()) >= 4 and running(marker), "all of them are up")
     stop.abort("aborted")
     result = await task
@@ -290,7 +290,7 @@ async def test_aborted_before_it_began_nothing_is_run(bench: Bench) -> None:
     """With a signal already given the command is not started."""
     stop = AbortSignal()
     stop.abort()
-    text = text_of(await bench.call("bash", command="touch f", signal=stop))
+    text = text_of(await bench.call("bash", command="touch f", abort=stop))
 
     assert text == "Command cancelled."
     assert not (bench.folder / "f").exists()

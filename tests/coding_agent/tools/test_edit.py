@@ -183,7 +183,7 @@ async def test_an_aborted_edit_changes_nothing(bench: Bench, put: Put) -> None:
     path = put("f", "a")
     stop = AbortSignal()
     stop.abort()
-    assert await bench.refusal("edit", path="f", old_text="a", new_text="b", signal=stop) == "Operation aborted"
+    assert await bench.refusal("edit", path="f", old_text="a", new_text="b", abort=stop) == "Operation aborted"
 
     assert path.read_text() == "a"
     await bench.call("edit", path="f", old_text="a", new_text="b")

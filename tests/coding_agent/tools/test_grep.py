@@ -183,7 +183,7 @@ async def test_an_expression_that_never_ends_holds_nobody_up(searcher: Searcher,
 
     put("f", "a" * 5000 + "\n")
     stop = AbortSignal()
-    task = started(call(searcher.own, pattern="(a|aa)+$b(?=x)|(a+)+b(?=x)", signal=stop))
+    task = started(call(searcher.own, pattern="(a|aa)+$b(?=x)|(a+)+b(?=x)", abort=stop))
     beats = 0
     for _beat in range(20):
         await asyncio.sleep(0.01)

@@ -140,7 +140,7 @@ async def test_aborted_before_it_began_nothing_is_written(bench: Bench) -> None:
     stop = AbortSignal()
     stop.abort()
 
-    assert await bench.refusal("write", path="f", content="x", signal=stop) == "aborted"
+    assert await bench.refusal("write", path="f", content="x", abort=stop) == "aborted"
     assert list(bench.folder.iterdir()) == []
 
 
