@@ -1,6 +1,6 @@
 """The tools of a coding agent. Start with `default_tools`; each tool also has a factory of its own."""
 
-from coding_agent.tools import program_keeper, todo_store
+from coding_agent.tools import background_supervisor, program_keeper, todo_store
 from coding_agent.tools.bash import bash_tool
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
@@ -17,6 +17,7 @@ from coding_agent.tools.write import write_tool
 
 __all__ = [
     "Workspace",
+    "background_supervisor",
     "bash_tool",
     "default_tools",
     "edit_tool",

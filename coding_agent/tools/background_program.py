@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
+from coding_agent.tools import background_supervisor
 from coding_agent.tools.child import Child, ChildNotStarted
 from coding_agent.tools.keeper import Keeper, Program
 from coding_agent.tools.line_log import LINES_MAX, LineLog
 from lemon_otp import (
     Address,
     Caller,
-    ChildSpec,
     Down,
     DynamicSupervisor,
     GenServer,
@@ -38,7 +38,6 @@ from lemon_otp import (
     wall_ms,
 )
 
-SUPERVISOR: Final = "background_supervisor"
 GRACE_S: Final = 1.0
 KILL_S: Final = 3.0
 
@@ -177,7 +176,7 @@ class BackgroundProgram(GenServer[Start, Ask, Any, Running]):
     # Client side: runs in the caller.
 
     @staticmethod
-    async def begin(start: Start, *, supervisor: Address = SUPERVISOR) -> Pid:
+    async def begin(start: Start, *, supervisor: Address = background_supervisor.NAME) -> Pid:
         """Start a program under the supervisor; returns when it runs.
 
         Raises:
@@ -311,8 +310,3 @@ async def end_all(running: Running, status: Status, error: str | None, grace_s: 
         running.exit_code = child.exited.result() if child.exited.done() else None
         if running.status == "running":
             ended(running)
-
-
-def supervisor_spec() -> ChildSpec:
-    """For the tree of this package: after `program_keeper`."""
-    return DynamicSupervisor.child_spec(id=SUPERVISOR, name=SUPERVISOR)

@@ -103,13 +103,14 @@ class Desk:
     ) -> AgentToolResult:
         from attrs import evolve
 
-        from coding_agent.tools.background_program import SUPERVISOR, BackgroundProgram, Start
+        from coding_agent.tools import background_supervisor
+        from coding_agent.tools.background_program import BackgroundProgram, Start
         from lemon_otp import StartFailed
 
         infos = await self._infos()
         if sum(info.status == "running" for info in infos) >= RUNNING_MAX:
             raise ToolError(f"There are {RUNNING_MAX} background programs already; kill one first")
-        if not runs(SUPERVISOR):
+        if not runs(background_supervisor.NAME):
             raise ToolError("Background programs are not available here")
         program = program_for(self._workspace, self._shell, command, tty=tty)
         start = Start(
@@ -211,12 +212,12 @@ class Desk:
             await self._forget(program_id)
 
     async def _forget(self, program_id: str) -> None:
-        from coding_agent.tools.background_program import SUPERVISOR
+        from coding_agent.tools import background_supervisor
         from lemon_otp import DynamicSupervisor, NotFound
 
         pid = self._programs.pop(program_id)
         try:
-            await DynamicSupervisor.terminate_child(SUPERVISOR, pid)
+            await DynamicSupervisor.terminate_child(background_supervisor.NAME, pid)
         except NotFound:  # gone by itself
             return
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coding_agent.tools import Workspace, process_tool, program_keeper, tool_children
-from coding_agent.tools.background_program import SUPERVISOR, supervisor_spec
+from coding_agent.tools import Workspace, background_supervisor, process_tool, program_keeper, tool_children
 from coding_agent.tools.line_log import LineLog
 from lemon_agent import ToolError
 from lemon_otp import DynamicSupervisor, Pid, Runtime, Supervisor, exit_signal, receive, spawn, stop
@@ -36,7 +35,7 @@ async def begin(bench: Bench, command: str, **params: object) -> str:
 
 async def children() -> list[Pid]:
     """The processes of all background programs."""
-    found = await DynamicSupervisor.which_children(SUPERVISOR)
+    found = await DynamicSupervisor.which_children(background_supervisor.NAME)
     return [child.pid for child in found if isinstance(child.pid, Pid)]
 
 
@@ -140,7 +139,7 @@ async def test_writing_to_one_that_ended_is_refused(desk: Bench) -> None:
 @pytest.mark.requirement("BR-118")
 async def test_programs_end_with_their_owner(runtime: Runtime, folder: Path) -> None:
     """When the owner dies, of whatever, its programs with all they started are gone; those of others run on."""
-    supervisor = await Supervisor.start_link([program_keeper.child_spec(), supervisor_spec()])
+    supervisor = await Supervisor.start_link([program_keeper.child_spec(), background_supervisor.child_spec()])
 
     async def live() -> None:
         await receive()
