@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import define, frozen
 
 from lemon_otp.application import ApplicationMaster
 from lemon_otp.brief import brief, size_estimate
@@ -39,9 +39,9 @@ NODES_MAX: Final = 20_000
 FACTS_MAX: Final = 16
 
 
-@frozen
+@define
 class TreeNode:
-    """One line of the tree.
+    """One line of the tree. Meant as a value; not frozen, which would make building thousands five times as slow.
 
     Attributes:
         id: Of its child spec; of a process without one its name, or what it runs.
