@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final, Literal
 
 from attrs import define, field, frozen
@@ -88,6 +88,11 @@ class Refused:
         failed = StartFailed(self.reason)
         failed.__cause__ = self.error.__cause__ or self.error if isinstance(self.error, StartFailed) else self.error
         return failed
+
+
+def how_many(children: Collection[Any]) -> str:
+    """Stands for the children where a state is shown: a crash report must not write down a hundred thousand."""
+    return f"<{len(children)} children>"
 
 
 def count(children: Iterable[Child]) -> ChildCounts:

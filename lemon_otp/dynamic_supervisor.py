@@ -68,8 +68,8 @@ class Crowd:
 
     options: Options
     window: RestartWindow
-    random: Random = field(factory=Random)
-    children: dict[Pid, Child] = field(factory=dict)
+    random: Random = field(factory=Random, repr=False)
+    children: dict[Pid, Child] = field(factory=dict, repr=child_work.how_many)
 
     def listed(self) -> list[Child]:
         """The children, oldest first, for `introspect`."""

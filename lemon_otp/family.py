@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from lemon_otp import children as child_work
 from lemon_otp.child_spec import ChildSpec
-from lemon_otp.children import Child, Refused
+from lemon_otp.children import Child, Refused, how_many
 from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import AlreadyPresent, AlreadyStarted, BadChildSpec, ChildRunning, NotFound
 from lemon_otp.gen_server import cast
@@ -40,7 +40,7 @@ _NOBODY: Final = object()
 class Options:
     """What a supervisor is started with."""
 
-    children: Sequence[ChildSpec] | ChildrenFunction
+    children: Sequence[ChildSpec] | ChildrenFunction = field(repr=False)
     strategy: Strategy = "one_for_one"
     max_restarts: int = 3
     max_seconds: float = 5.0
@@ -69,7 +69,7 @@ class Family:
     options: Options
     window: RestartWindow
     random: Random = field(factory=Random, repr=False)
-    children: dict[Hashable, Child] = field(factory=dict)
+    children: dict[Hashable, Child] = field(factory=dict, repr=how_many)
     ids: dict[Pid, Hashable] = field(factory=dict, repr=False)
 
     def listed(self) -> list[Child]:

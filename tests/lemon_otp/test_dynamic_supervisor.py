@@ -29,6 +29,7 @@ from lemon_otp import (
     spawn,
     spawn_link,
     stop,
+    sys,
     trap_exit,
     unlink,
 )
@@ -292,3 +293,15 @@ async def test_a_request_for_another_kind_of_supervisor_is_refused_and_harms_nob
             await request
     assert static.alive
     assert dynamic.alive
+
+
+async def test_the_state_of_a_supervisor_is_shown_by_how_many_children_it_has() -> None:
+    """A crash report of one with a hundred thousand must not write them all down."""
+    dynamic = await DynamicSupervisor.start_link()
+    for _ in range(100):
+        await DynamicSupervisor.start_child(dynamic, child([], "a"))
+    static = await Supervisor.start_link([child([], f"c{number}") for number in range(100)])
+    for supervisor in (dynamic, static):
+        shown = repr(await sys.get_state(supervisor))
+        assert "<100 children>" in shown
+        assert len(shown) < 500
