@@ -181,6 +181,8 @@ class Work:
 
     def hand_back(self, run: ActiveRun) -> None:
         """Put what a run was given and did not say back where it was."""
+        if not run.taken:
+            return
         steering = tuple(queued for name, queued in run.taken if name == "steering")
         follow_up = tuple(queued for name, queued in run.taken if name == "follow_up")
         run.taken.clear()
@@ -378,7 +380,7 @@ async def finish_if_over(work: Work) -> None:
         for event in closing_events(work.progress, aborted=run.signal.aborted):
             _forward(work, run, event)
         terminal = _crash(terminal)
-    _end(work, terminal)
+    _end(work, run, terminal)
 
 
 def _crash(terminal: ErrorEvent | Canceled) -> ErrorEvent | Canceled:
@@ -390,8 +392,10 @@ def _crash(terminal: ErrorEvent | Canceled) -> ErrorEvent | Canceled:
             return terminal
 
 
-def _end(work: Work, terminal: Terminal) -> None:
+def _end(work: Work, run: ActiveRun, terminal: Terminal) -> None:
     work.run = None
+    if run.run.conversation.messages == work.progress.conversation.messages:
+        work.progress.conversation = run.run.conversation  # the same messages, with what is known of them
     work.progress.apply(terminal)
     work.progress.settle()
     annotate(state="idle")

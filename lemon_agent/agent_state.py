@@ -1,7 +1,7 @@
 """Value and pure. What an agent can be asked about itself, and what each event changes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from attrs import define, evolve, field, frozen
 
@@ -11,11 +11,14 @@ from lemon_agent.events import (
     AgentMessage,
     AgentStart,
     ErrorEvent,
+    LoopStateTransition,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     ToolExecutionEnd,
     ToolExecutionStart,
+    ToolExecutionUpdate,
+    ToolSchemaSnapshotted,
     TurnEnd,
     TurnStart,
 )
@@ -182,6 +185,8 @@ class Progress:
 
     def apply(self, event: AgentEvent) -> None:
         """Let an event change what it changes."""
+        if event.__class__ in _WITHOUT_EFFECT:
+            return
         match event:
             case MessageUpdate() | MessageStart():
                 self.streaming = event
@@ -214,6 +219,10 @@ class Progress:
     def streaming_message(self) -> AgentMessage | None:
         """What is being said right now."""
         return None if self.streaming is None else self.streaming.message
+
+
+_WITHOUT_EFFECT: Final = frozenset({LoopStateTransition, ToolSchemaSnapshotted, ToolExecutionUpdate})
+"""Events that leave an agent's state as it is."""
 
 
 def opening_events(progress: Progress, unsaid: Sequence[AgentMessage]) -> list[AgentEvent]:

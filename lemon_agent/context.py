@@ -17,6 +17,8 @@ MAX_CHARS: Final = 500_000
 IMAGE_CHARS: Final = 100
 UNENCODABLE_CHARS: Final = 50
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 Level: TypeAlias = Literal["ok", "warning", "critical"]
 Strategy: TypeAlias = Literal["sliding_window", "keep_bookends"]
 
@@ -49,7 +51,7 @@ def _argument_chars(arguments: object) -> int:
     if not isinstance(arguments, Mapping):
         return 0
     try:
-        return len(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+        return len(_ENCODER.encode(arguments))
     except (TypeError, ValueError, RecursionError):
         return UNENCODABLE_CHARS
 

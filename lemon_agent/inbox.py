@@ -68,11 +68,15 @@ class Inbox:
 
     def take_steering(self) -> tuple["Inbox", Taken]:
         """Drain steering as its mode says."""
+        if not self.steering:
+            return self, ()
         taken, left = _split(self.steering, self.steering_mode)
         return evolve(self, steering=left), taken
 
     def take_follow_up(self) -> tuple["Inbox", Taken]:
         """Drain follow-ups as their mode says."""
+        if not self.follow_up:
+            return self, ()
         taken, left = _split(self.follow_up, self.follow_up_mode)
         return evolve(self, follow_up=left), taken
 
@@ -82,7 +86,7 @@ class Inbox:
 
     def take_next_turn(self) -> tuple["Inbox", Taken]:
         """Everything that waits for the next prompt."""
-        return evolve(self, next_turn=()), self.next_turn
+        return (evolve(self, next_turn=()), self.next_turn) if self.next_turn else (self, ())
 
     def cleared(self, *, steering: bool = False, follow_up: bool = False, next_turn: bool = False) -> "Inbox":
         """With the named queues empty."""

@@ -23,6 +23,8 @@ from lemon_agent.events import (
 from lemon_otp import Pid, TimerRef, cancel_timer, mailbox_length, self_pid, send, send_after, telemetry
 
 DEFAULT_WATERMARK: Final = 1000
+LOOK_EVERY: Final = 16
+"""How many events are sent between two looks at a subscriber's mailbox."""
 LOOK_AGAIN_S: Final = 0.05
 """How often a mailbox that was too full is looked at while no events come."""
 
@@ -71,7 +73,18 @@ class Outbox:
         wrap_batch: Makes the message for several.
     """
 
-    __slots__ = ("_timer", "_waiting", "_wrap", "_wrap_batch", "behind", "credit", "delivery", "pid")
+    __slots__ = (
+        "_plain",
+        "_timer",
+        "_unlooked",
+        "_waiting",
+        "_wrap",
+        "_wrap_batch",
+        "behind",
+        "credit",
+        "delivery",
+        "pid",
+    )
 
     def __init__(
         self,
@@ -85,6 +98,9 @@ class Outbox:
         self.credit = delivery.credit
         self.behind = False
         """Is its mailbox above the watermark?"""
+        self._plain = delivery.batch_events is None and delivery.credit is None
+        self._unlooked = 0
+        """Events sent since the mailbox was last looked at."""
         self._waiting: deque[AgentEvent] = deque()
         self._wrap = wrap
         self._wrap_batch = wrap_batch
@@ -100,10 +116,12 @@ class Outbox:
 
     def offer(self, event: AgentEvent) -> None:
         """Send an event now, or as soon as the subscriber's wishes and state allow."""
-        if self.delivery is DIRECT and not self._waiting and not self._looks_full():
-            send(self.pid, self._wrap(event))
-            return
         waiting = self._waiting
+        if self._plain and not waiting:
+            self._unlooked += 1
+            if (self._unlooked < LOOK_EVERY and not self.behind) or not self._looks_full():
+                send(self.pid, self._wrap(event))
+                return
         newest = event.__class__ is MessageUpdate
         if newest and waiting and waiting[-1].__class__ is MessageUpdate and self._thins_out():
             waiting[-1] = event
@@ -167,6 +185,7 @@ class Outbox:
         watermark = self.delivery.watermark
         if watermark is None:
             return False
+        self._unlooked = 0
         length = mailbox_length(self.pid)
         behind = length > (watermark // 2 if self.behind else watermark)
         if behind != self.behind:

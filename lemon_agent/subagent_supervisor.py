@@ -6,6 +6,7 @@ Owns:  its agents, which end with it
 """
 
 import itertools
+from functools import partial
 from typing import Any, Final
 
 from lemon_agent import agent_registry
@@ -22,6 +23,8 @@ from lemon_otp import (
     OtpError,
     Pid,
     StartFailed,
+    at_exit,
+    exit_signal,
     telemetry,
     wall_ms,
 )
@@ -43,6 +46,7 @@ async def start_subagent(
     registry_key: AgentKey | None = None,
     metadata: Any = None,
     name: Name | None = None,
+    owner: Pid | None = None,
 ) -> Pid:
     """Start an agent under the supervisor.
 
@@ -51,6 +55,7 @@ async def start_subagent(
         registry_key: Where the agent registry lists it; before `name`.
         metadata: Kept beside the registration.
         name: Another name for it.
+        owner: When this process ends, however it does, so does the agent; there is no moment at which it could not.
 
     Returns:
         Its pid. It is not started again when it ends.
@@ -62,7 +67,7 @@ async def start_subagent(
     """
     called = name if registry_key is None else agent_registry.via(registry_key, metadata)
     try:
-        started = await DynamicSupervisor.start_child(SUBAGENT_SUPERVISOR, _spec(options, called, registry_key))
+        started = await DynamicSupervisor.start_child(SUBAGENT_SUPERVISOR, _spec(options, called, registry_key, owner))
     except StartFailed as failed:
         raise _taken(failed, registry_key) from failed
     if not isinstance(started, Pid):
@@ -127,6 +132,18 @@ def _taken(failed: StartFailed, key: AgentKey | None) -> OtpError:
             return failed
 
 
-def _spec(options: AgentOptions, name: Name | None, key: AgentKey | None) -> ChildSpec:
+def _spec(options: AgentOptions, name: Name | None, key: AgentKey | None, owner: Pid | None) -> ChildSpec:
     shown = next(_numbers) if key is None else f"{key[0]}/{key[1]}/{key[2]}"
-    return Agent.child_spec(options, id=f"agent[{shown}]", name=name, restart="temporary", shutdown=SHUTDOWN_S)
+    spec = Agent.child_spec(options, id=f"agent[{shown}]", name=name, restart="temporary", shutdown=SHUTDOWN_S)
+    return spec if owner is None else spec.replace(start=partial(_start_owned, spec, owner))
+
+
+async def _start_owned(spec: ChildSpec, owner: Pid) -> Any:
+    """Runs in the supervisor: between the agent's start and its tie to the owner nothing else can happen."""
+    agent = await spec.start()
+    assert isinstance(agent, Pid)
+    if owner.alive:
+        at_exit(owner, lambda _owner, _reason: exit_signal(agent, "shutdown"))
+    else:
+        exit_signal(agent, "shutdown")
+    return agent

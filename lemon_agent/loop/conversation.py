@@ -11,22 +11,20 @@ from lemon_agent.events import AgentMessage
 from lemon_agent.loop.config import convert_to_llm
 from lemon_agent.loop.transcript import Pairing
 from lemon_agent.security.external_content import shield
-from lemon_ai import Message
+from lemon_ai import AssistantMessage, Message, UserMessage
 
 
 class Conversation:
-    """A growing list of messages."""
+    """A growing list of messages. What is known of them is worked out when it is asked for, once for each message."""
 
-    __slots__ = ("_pairing", "chars", "llm", "messages")
+    __slots__ = ("_chars", "_known", "_llm", "_pairing", "messages")
 
     def __init__(self, messages: Iterable[AgentMessage] = ()) -> None:
-        self.messages: list[AgentMessage] = []
-        self.llm: list[Message] = []
-        """What a model may read of it: known roles only, other people's words wrapped."""
-        self.chars = 0
+        self.messages: list[AgentMessage] = list(messages)
+        self._known = 0
+        self._llm: list[Message] = []
+        self._chars = 0
         self._pairing = Pairing()
-        for message in messages:
-            self.append(message)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -34,26 +32,48 @@ class Conversation:
     def append(self, message: AgentMessage) -> None:
         """Add the next message."""
         self.messages.append(message)
-        self.llm.extend(shield(convert_to_llm((message,))))
-        self.chars += message_chars(message)
-        self._pairing.feed(message)
+
+    @property
+    def llm(self) -> list[Message]:
+        """What a model may read of it: known roles only, other people's words wrapped. Not to be changed."""
+        self._learn()
+        return self._llm
+
+    @property
+    def chars(self) -> int:
+        """Its characters, counted as a model would be shown them."""
+        self._learn()
+        return self._chars
 
     def take_back(self) -> None:
         """Remove the last message, an assistant's that called no tool and was never answered."""
+        self._learn()
         message = self.messages.pop()
-        if self.llm and self.llm[-1] is message:
-            self.llm.pop()
-        self.chars -= message_chars(message)
+        self._known -= 1
+        if self._llm and self._llm[-1] is message:
+            self._llm.pop()
+        self._chars -= message_chars(message)
         self._pairing.index -= 1
 
     def fork(self) -> "Conversation":
         """Another conversation that begins the same and goes its own way."""
-        other = Conversation()
-        other.messages = self.messages.copy()
-        other.llm = self.llm.copy()
-        other.chars = self.chars
+        self._learn()
+        other = Conversation(self.messages)
+        other._known = self._known
+        other._llm = self._llm.copy()
+        other._chars = self._chars
         other._pairing = self._pairing.fork()
         return other
+
+    def _learn(self) -> None:
+        for message in self.messages[self._known :] if self._known < len(self.messages) else ():
+            if isinstance(message, UserMessage | AssistantMessage):
+                self._llm.append(message)
+            else:
+                self._llm.extend(shield(convert_to_llm((message,))))
+            self._chars += message_chars(message)
+            self._pairing.feed(message)
+        self._known = len(self.messages)
 
     def check(self) -> None:
         """Return when every tool call has its one result.
@@ -61,6 +81,7 @@ class Conversation:
         Raises:
             InvalidTranscript: It has not; carries everything that is wrong.
         """
+        self._learn()
         found = self._pairing.violations()
         if found:
             raise InvalidTranscript(found)

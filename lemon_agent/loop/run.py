@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from contextvars import copy_context
 from typing import Any, Final, Literal, Protocol
 
+from attrs import evolve
+
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import LoopFailed
 from lemon_agent.event_stream import AgentEventStream
@@ -21,7 +23,7 @@ from lemon_agent.loop.conversation import Conversation
 from lemon_agent.loop.interruption import Interrupted, seconds, settled
 from lemon_agent.loop.state_machine import LoopState, route, step
 from lemon_agent.loop.tool_set import ToolSet
-from lemon_ai import AssistantMessage, Model, TextContent
+from lemon_ai import AssistantMessage, Model, StreamOptions, TextContent
 from lemon_otp import (
     Pid,
     annotate,
@@ -84,6 +86,7 @@ class Run:
         """What this run's tools are doing, by their processes."""
         self._backlog: deque[AgentEvent] = deque()
         self._began_s = monotonic_s()
+        self._stream_options: StreamOptions | None = None
         self._begun = False
         self._ended = False
 
@@ -213,6 +216,21 @@ class Run:
         self.new_messages.append(message)
 
     # What it knows.
+
+    @property
+    def stream_options(self) -> StreamOptions:
+        """The options of a model call, but for the key of the moment."""
+        level = None if self.thinking_level == "off" else self.thinking_level
+        options = self._stream_options
+        if options is None or options.reasoning != level:
+            config = self.config
+            changes: dict[str, Any] = {"reasoning": level}
+            if config.session_id is not None:
+                changes["session_id"] = config.session_id
+            if config.thinking_budgets:
+                changes["thinking_budgets"] = config.thinking_budgets
+            options = self._stream_options = evolve(config.stream_options, **changes)
+        return options
 
     def snapshot(self) -> AgentContext:
         """The conversation as it is now, for a hook to look at."""

@@ -118,17 +118,11 @@ def _shown(run: Run, messages: Sequence[Message]) -> Context:
 
 async def _options(run: Run) -> StreamOptions:
     """The options of this one call; the key is asked for each time because keys expire."""
-    config = run.config
-    changes: dict[str, Any] = {"reasoning": None if run.thinking_level == "off" else run.thinking_level}
-    if config.session_id is not None:
-        changes["session_id"] = config.session_id
-    if config.thinking_budgets:
-        changes["thinking_budgets"] = config.thinking_budgets
-    if config.get_api_key is not None:
-        key = await run.ask(config.get_api_key, run.model.provider)
-        if key:
-            changes["api_key"] = key
-    return evolve(config.stream_options, **changes)
+    options = run.stream_options
+    if run.config.get_api_key is None:
+        return options
+    key = await run.ask(run.config.get_api_key, run.model.provider)
+    return evolve(options, api_key=key) if key else options
 
 
 async def _call(run: Run, context: Context, options: StreamOptions) -> AssistantMessage:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from lemon_agent.errors import InvalidTranscript
-from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage
+from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage, UserMessage, get_tool_calls
 
 ViolationKind: TypeAlias = Literal[
     "invalid_messages",
@@ -54,6 +54,11 @@ class Pairing:
 
     def feed(self, message: Any) -> None:
         """Take the next message into account."""
+        kind = message.__class__
+        if kind is UserMessage or (kind is AssistantMessage and not get_tool_calls(message)):
+            self._close()
+            self.index += 1
+            return
         role = _role(message)
         if role == "tool_result":
             self._answer(_answered_id(message))
@@ -202,6 +207,8 @@ def _calls(message: Any) -> list[Any]:
 
 
 def _answered_id(message: Any) -> Any:
+    if isinstance(message, ToolResultMessage):
+        return message.tool_call_id
     return _get(message, "tool_call_id", "tool_use_id", "toolCallId")
 
 
