@@ -214,10 +214,8 @@ class Process(Related):
         self.finished()
 
     def attend(self) -> None:
+        self.take_signals()
         if self.exit_reason is not ALIVE:
-            self._linger()
-        elif self.side is not None and self.side.doom is not ALIVE:
-            self.mark_dead(self.side.doom)
             self._linger()
         else:
             super().attend()
@@ -314,7 +312,10 @@ class Process(Related):
         if reason == "kill" and type(reason) is str:
             self._end("killed", at_once=sender is self)
         elif self.trap:
-            self.deliver_urgent(Exit(sender, reason))
+            if sender is self:
+                self.signal_self(Exit(sender, reason))
+            else:
+                self.deliver_urgent(Exit(sender, reason))
         elif sender is self or not is_normal(reason):
             self._end(reason, at_once=sender is self)
 
@@ -336,6 +337,47 @@ class Process(Related):
         if side.doom is ALIVE:
             side.doom = reason
             self.alert = True
+
+    def signal_self(self, message: Exit | Down) -> None:
+        """Send the process a signal of its own, which becomes a message when it next waits or receives."""
+        if self.runtime.running is not self:
+            self.deliver(message)
+            return
+        side = self.interrupts()
+        if side.own_signals is None:
+            side.own_signals = []
+        side.own_signals.append((len(self.mailbox or ()), message))
+        self.alert = True
+
+    def take_back(self, ref: MonitorRef) -> bool:
+        """Forget the signal of a monitor that found nobody; whether it had not become a message yet."""
+        signals = self.side.own_signals if self.side is not None else None
+        for entry in signals or ():
+            if type(entry[1]) is Down and entry[1].ref is ref:
+                signals.remove(entry)  # type: ignore[union-attr]
+                return True
+        return False
+
+    def take_signals(self) -> None:
+        """Do what signals ask that came during the turn, now that it is over or a message is wanted."""
+        side = self.side
+        if side is None or self.exit_reason is not ALIVE:
+            return
+        signals, side.own_signals = side.own_signals, None
+        if side.doom is not ALIVE:
+            self.mark_dead(side.doom)
+            return
+        for ahead, (position, message) in enumerate(signals or ()):
+            if type(message) is Exit and not self.trap:
+                self.mark_dead(message.reason)
+                return
+            if self.mailbox is None:
+                self.make_mailbox(message)
+            else:
+                self.mailbox.insert(position + ahead, message)
+        self.settle_alert()
+        if signals:
+            self.wake()
 
     def monitor_fired(self, ref: MonitorRef, reason: Any) -> None:
         """A monitored process has ended."""

@@ -134,7 +134,7 @@ class Related(Stepper):
             ref.active = False
         elif target is None or target.exit_reason is not ALIVE:
             ref.active = False
-            self.as_process().deliver(Down(ref, shown, "noproc"))
+            self.as_process().signal_self(Down(ref, shown, "noproc"))
         else:
             self.begin_monitor(ref, target)
         return ref
@@ -155,7 +155,7 @@ class Related(Stepper):
     def demonitor(self, ref: MonitorRef) -> bool:
         """Stop watching; whether the monitor was still active."""
         if not ref.active:
-            return False
+            return self.as_process().take_back(ref)
         ref.active = False
         ref.target.unwatch(ref)
         self.end_monitor(ref)

@@ -87,12 +87,11 @@ class ServerProcess(Process):
 
     def _returned_alert(self) -> bool:
         """Attend to what came during the turn; whether the process is dead now."""
-        side = self.interrupts()
-        if self.exit_reason is ALIVE and side.doom is not ALIVE:
-            self.mark_dead(side.doom)
+        self.take_signals()
         if self.exit_reason is not ALIVE:
             self.finished()
             return True
+        side = self.interrupts()
         side.must_cancel = False  # whoever wanted a handler to be cancelled came too late
         side.thrown = None
         side.cancel_requests = 0

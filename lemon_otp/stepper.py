@@ -68,6 +68,7 @@ class Interrupts:
         "facts",
         "future",
         "must_cancel",
+        "own_signals",
         "repeated",
         "thrown",
     )
@@ -82,6 +83,7 @@ class Interrupts:
         self.doom: Any = ALIVE
         self.facts: dict[str, Any] | None = None
         self.repeated: dict[int, Any] | None = None
+        self.own_signals: list[tuple[int, Any]] | None = None
         self.busy_message = -1
         self.busy_since_s = 0.0
 
@@ -135,7 +137,7 @@ class Stepper(Pid):
         """Take the alert back when nothing is left to attend to."""
         side = self.side
         self.alert = self.exit_reason is not ALIVE or (
-            side is not None and (side.must_cancel or side.doom is not ALIVE)
+            side is not None and (side.must_cancel or side.doom is not ALIVE or side.own_signals is not None)
         )
 
     def suspended(self, waits_for: Any) -> None:
