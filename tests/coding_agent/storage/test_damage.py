@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 
 import pytest
@@ -539,8 +540,9 @@ except SessionWriteFailed as error:
 """
     for one in (folder / "old.jsonl", folder, tmp_path):
         one.chmod(0o444 if one.is_file() else 0o555)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.is_relative_to(Path(tempfile.gettempdir())) and parent != Path(tempfile.gettempdir()):
+            parent.chmod(0o755)
     try:
         done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
     finally:
