@@ -122,7 +122,7 @@ class ChaosServer:
         await self.until(lambda: self.open_connections == 0)
         await self._server.wait_closed()
 
-    async def until(self, holds: Any, *, timeout_s: float = 10.0) -> None:
+    async def until(self, holds: Any, *, timeout_s: float = 60.0) -> None:
         """Return when something about this server holds; fails when it does not in time."""
         async with asyncio.timeout(timeout_s):
             while not holds():
