@@ -2,8 +2,9 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import CoroutineType, TracebackType, coroutine
 from typing import Any, Literal, Self, TypeAlias
 
 from lemon_agent.abort_signal import AbortSignal
@@ -79,8 +80,37 @@ async def settled(value: Any, signal: AbortSignal | None, timeout_s: float | Non
     """
     if not inspect.isawaitable(value):
         return value
+    if type(value) is not CoroutineType:
+        async with Interruptible(signal, timeout_s):
+            return await value
+    if signal is not None and signal.aborted:
+        value.close()
+        raise Interrupted("aborted")
+    try:
+        waits_for = value.send(None)
+    except StopIteration as stop:
+        return stop.value  # it had nothing to wait for: most hooks and every answer of an agent at hand
     async with Interruptible(signal, timeout_s):
-        return await value
+        return await _rest_of(value, waits_for)
+
+
+@coroutine
+def _rest_of(started: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
+    """A coroutine that has taken its first step and waits for something, to be awaited to its end."""
+    while True:
+        try:
+            got = yield waits_for
+        except GeneratorExit:
+            started.close()
+            raise
+        except BaseException as error:
+            step = partial(started.throw, error)
+        else:
+            step = partial(started.send, got)
+        try:
+            waits_for = step()
+        except StopIteration as stop:
+            return stop.value
 
 
 def seconds(milliseconds: int | None) -> float | None:

@@ -76,6 +76,8 @@ async def stream_response(run: Run) -> AssistantMessage:
     try:
         context = await _context(run)
         options = await _options(run)
+        if run.signal.aborted:
+            return _aborted_before(run)
         return await _call(run, context, options)
     except Interrupted:
         return _aborted_before(run)
