@@ -14,9 +14,9 @@ from lemon_otp import (
     Ignore,
     Init,
     NoReply,
+    ProcessExit,
     Reply,
     Stop,
-    exit_process,
     receive,
     self_pid,
 )
@@ -80,7 +80,7 @@ class ScenarioServer(GenServer[Start, Any, Any, Start]):
         try:
             returned = await run_ops(start.definition.get("init"), place)
         except Thrown as thrown:
-            exit_process(("bad_return_value", thrown.value))
+            raise ProcessExit(("bad_return_value", thrown.value)) from None
         if returned is None:
             return start
         match returned["how"]:
@@ -90,9 +90,7 @@ class ScenarioServer(GenServer[Start, Any, Any, Start]):
                 return Ignore()
             case "stop":
                 return Stop(place.term(returned.get("reason")))
-            case _:
-                exit_process(("bad_return_value", place.term(returned.get("value"))))
-        return None
+        raise ProcessExit(("bad_return_value", place.term(returned.get("value"))))
 
     async def handle_call(self, message: Any, caller: Caller, start: Start) -> Any:
         place = Place(start.world, start.actor, caller)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lemon_otp import Clock, current_runtime
+from lemon_otp import current_runtime
 
 if TYPE_CHECKING:
     from lemon_otp.clock import Timers
@@ -54,6 +54,6 @@ class VirtualClock:
         return True
 
 
-def clock_named(name: str) -> Clock | None:
+def clock_named(name: str) -> VirtualClock | None:
     """The clock for a runtime: a fresh virtual one, or None for the machine's."""
     return VirtualClock() if name == "virtual" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from tests.conformance.interpreter import Place, run_op
 from tests.conformance.messages import event_of
 from tests.conformance.ops import applications, load_ops
 from tests.conformance.trace import entry_of, trace_of
-from tests.conformance.world import DRIVER, Actor, World
+from tests.conformance.world import DRIVER, Actor, InterpreterFault, World
 
 STUCK_S: Final = 60.0
 """How long a scenario may take."""
@@ -99,8 +100,10 @@ async def run_scenario(scenario: Mapping[str, Any], clock: str = "virtual") -> d
             return await _run(scenario, clock)
     except TimeoutError:
         return {"name": name, "runner_error": "stuck"}
+    except Stuck as error:
+        return {"name": name, "runner_error": str(error)}
     except Exception as error:
-        return {"name": name, "runner_error": f"{type(error).__name__}: {error}"}
+        return {"name": name, "runner_error": "".join(traceback.format_exception(error))}
 
 
 async def _run(scenario: Mapping[str, Any], clock: str) -> dict[str, Any]:
@@ -110,10 +113,11 @@ async def _run(scenario: Mapping[str, Any], clock: str) -> dict[str, Any]:
     async with Runtime(time):
         pid = spawn(driver.run, trap_exit=True, label=DRIVER)
         await _watch(driver, pid, time)
-    if driver.trace is None:
-        reason = pid.exit_reason
-        raise Stuck(world.fault or (str(reason) if isinstance(reason, Stuck) else f"the driver ended: {reason!r}"))
-    return driver.trace
+    if driver.trace is not None:
+        return driver.trace
+    reason = pid.exit_reason
+    told = str(reason) if isinstance(reason, Stuck | InterpreterFault) else f"the driver ended: {reason!r}"
+    raise Stuck(world.fault or told)
 
 
 async def _watch(driver: Driver, pid: Pid, time: VirtualClock | None) -> None:
@@ -127,11 +131,9 @@ async def _watch(driver: Driver, pid: Pid, time: VirtualClock | None) -> None:
             if time is not None:
                 time.end_step()
             driver.settled.set()
-        elif not pid.alive:
-            return
         elif time is None:
             await _wait_for(driver, pid)
-        elif not time.move_on():
+        elif not time.move_on() and pid.alive:
             raise Stuck("every process waits and no timer is pending")
 
 

@@ -42,7 +42,7 @@ class OpError(Exception):
         reason: The name when it ends a process, if that differs.
     """
 
-    def __init__(self, kind: str, reason: str | None = None) -> None:
+    def __init__(self, kind: str, reason: Any = None) -> None:
         super().__init__(kind)
         self.kind = kind
         self.reason = reason or kind
@@ -77,7 +77,7 @@ class WithDescription:
 DEFAULTS: Final = ("PlainServer",)
 """Servers that leave callbacks to the library; any other that refuses a message has no clause for it."""
 
-FAILURES: Final = (OtpError, ValueError, UnknownProcess, Raised, Thrown, OpError, ProcessExit, RecursionError)
+FAILURES: Final = (OtpError, ValueError, UnknownProcess, Raised, Thrown, OpError, ProcessExit)
 """What an op may fail with; anything else is a fault of the interpreter or of the library."""
 
 

@@ -16,13 +16,13 @@ from lemon_otp import (
     Exit,
     Ignore,
     Pid,
+    ProcessExit,
     ReceiveTimeout,
     Registry,
     StartFailed,
     Supervisor,
     TaskSupervisor,
     Via,
-    exit_process,
     monitor,
     receive,
     register,
@@ -34,7 +34,7 @@ from tests.conformance.bodies import PlainServer, ScenarioServer, Start, run_pro
 from tests.conformance.failures import Thrown
 from tests.conformance.interpreter import Fields, Place, run_ops
 from tests.conformance.terms import NIL
-from tests.conformance.world import Actor, Life, World
+from tests.conformance.world import Actor, InterpreterFault, Life, World
 
 SUPERVISORS: Final = ("supervisor", "dynamic_supervisor", "task_supervisor", "registry")
 SILENT: Final = ("task_supervisor", "registry")
@@ -79,13 +79,15 @@ def child_spec(place: Place, template: Any) -> ChildSpec:
     """The child specification of a template, which is the name of a definition or an object."""
     fields: Fields = {"def": template} if isinstance(template, str) else template
     world, name = place.world, fields["def"]
-    kind = fields.get("type") or ("supervisor" if world.definition(name)["kind"] in SUPERVISORS else "worker")
-    shutdown = fields.get("shutdown", "infinity" if kind == "supervisor" else 5000)
+    kind: Any = fields.get("type") or ("supervisor" if world.definition(name)["kind"] in SUPERVISORS else "worker")
+    shutdown: Any = fields.get("shutdown", "infinity" if kind == "supervisor" else 5000)
+    if isinstance(shutdown, int):
+        shutdown /= 1000
     return ChildSpec(
         id=place.term(fields["id"]) if "id" in fields else name,
         start=_child_start(world, name, place.term(fields.get("args", []))),
         restart=fields.get("restart", "permanent"),
-        shutdown=shutdown if isinstance(shutdown, str) else shutdown / 1000,
+        shutdown=shutdown,
         kind=kind,
         significant=bool(fields.get("significant")),
     )
@@ -170,13 +172,12 @@ async def _start_supervisor(place: Place, start: Start, linked: bool) -> Any:
         try:
             returned = await run_ops(definition.get("init"), inner)
         except Thrown as thrown:
-            exit_process(("bad_return_value", thrown.value))
+            raise ProcessExit(("bad_return_value", thrown.value)) from None
         if returned is None:
             return [child_spec(inner, child) for child in definition.get("children", ())]
         if returned["how"] == "ignore":
             return Ignore()
-        exit_process(("bad_return", ("LC.Sup", "init", inner.term(returned.get("value")))))
-        return None
+        raise ProcessExit(("bad_return", ("LC.Sup", "init", inner.term(returned.get("value")))))
 
     return await _outcome(
         Supervisor.start_link(
@@ -243,15 +244,18 @@ async def _start_registry(place: Place, start: Start, linked: bool) -> Any:
 
 async def _run_start_function(place: Place, start: Start, linked: bool) -> Any:
     returned = await run_ops(start.definition.get("do"), place)
-    match returned and returned["how"]:
-        case "error":
-            return ("error", place.term(returned.get("reason")))
-        case "ignore":
+    fields = returned or {}
+    match fields:
+        case {"how": "error"}:
+            return ("error", place.term(fields.get("reason")))
+        case {"how": "ignore"}:
             return "ignore"
-        case "start":
-            return await start_definition(place, returned["def"], start.actor.args, linked=True)
+        case {"how": "start", "def": name}:
+            return await start_definition(place, name, start.actor.args, linked=True)
+        case {"how": "bad"}:
+            return place.term(fields.get("value"))
         case _:
-            return place.term(returned.get("value") if returned else None)
+            raise InterpreterFault("a start function returns error, ignore, bad or start")
 
 
 _STARTERS: Final[dict[str, Callable[[Place, Start, bool], Awaitable[Any]]]] = {

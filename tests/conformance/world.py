@@ -144,6 +144,9 @@ class World:
             for label, pid in self.pids.items()
             if not pid.alive and label not in self.told_dead and label != DRIVER
         }
+        for reason in ended.values():
+            if isinstance(reason, InterpreterFault):
+                raise reason
         self.told_dead.update(ended)
         return ended
 
