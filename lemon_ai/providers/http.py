@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_TIMEOUT_S = 10.0
+OPENED_AT_ONCE = 16
+"""Requests that are being opened at a time, by one transport on one event loop."""
+
 LOOPBACK_IDLE_TIMEOUT_S = 300.0
 _LONGEST_ERROR_BODY = 1_000_000
 _DRAIN_S = 0.2
@@ -40,6 +43,30 @@ def is_loopback(url: str) -> bool:
     return host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost")
 
 
+class _Gate:
+    """Lets a few requests at a time be opened, each until it is sent: two hundred at once would hold up the loop."""
+
+    def __init__(self, places: int) -> None:
+        self._free = asyncio.Semaphore(places)
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[Callable[[str, Any], Awaitable[None]]]:
+        """Wait for a place; it is free again when the request is sent, at the latest when the block ends."""
+        await self._free.acquire()
+        inside = True
+
+        async def leave(step: str, _facts: Any = None) -> None:
+            nonlocal inside
+            if inside and step.endswith("send_request_body.complete"):
+                inside = False
+                self._free.release()
+
+        try:
+            yield leave
+        finally:
+            await leave("send_request_body.complete")
+
+
 @define(eq=False)
 class HttpTransport:
     """Opens connections for every provider of one application.
@@ -50,6 +77,10 @@ class HttpTransport:
 
     keep_alive: bool = False
     _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[bool, httpx.AsyncClient]] = field(
+        factory=WeakKeyDictionary, init=False, repr=False
+    )
+
+    _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate] = field(
         factory=WeakKeyDictionary, init=False, repr=False
     )
 
@@ -82,12 +113,19 @@ class HttpTransport:
     ) -> AsyncIterator[httpx.Response]:
         content, headers = _payload(request, call)
         provider = request.model.provider
+        gate = self._gates.setdefault(asyncio.get_running_loop(), _Gate(OPENED_AT_ONCE))
         try:
-            client = self._client(is_loopback(call.url))
-            built = client.build_request(
-                call.method, call.url, content=content, headers=headers, timeout=_timeout(request, call)
-            )
-            answer = await client.send(built, stream=True)
+            async with gate.entered() as leave:
+                client = self._client(is_loopback(call.url))
+                built = client.build_request(
+                    call.method,
+                    call.url,
+                    content=content,
+                    headers=headers,
+                    timeout=_timeout(request, call),
+                    extensions={"trace": leave},
+                )
+                answer = await client.send(built, stream=True)
         except Exception as error:
             raise wire_error(provider, call.url, error, secrets) from error
         try:
@@ -169,7 +207,8 @@ def _cut(error: ProviderError) -> ProviderError:
 
 
 async def _bytes(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
-    async for chunk in answer.aiter_bytes():
+    plain = "content-encoding" not in answer.headers
+    async for chunk in answer.aiter_raw() if plain else answer.aiter_bytes():
         yield chunk
 
 

@@ -47,18 +47,18 @@ class OpenAICompletionsDecoder:
         if event == "[DONE]":
             self._marked_done = True
             return self.close()
-        if not isinstance(event, Mapping):
+        if not isinstance(event, dict):
             return []
         events: list[StreamEvent] = []
         choices = event.get("choices")
         if isinstance(choices, list):
             for choice in choices:
-                if isinstance(choice, Mapping) and choice.get("index") in (0, None):
-                    events.extend(self._choice(choice, event))
+                if isinstance(choice, dict) and not choice.get("index"):
+                    events = [*events, *self._choice(choice, event)] if events else self._choice(choice, event)
         elif "usage" not in event:
             self._unknown = event
         usage = event.get("usage") or (event.get("x_groq") or {}).get("usage")
-        if isinstance(usage, Mapping):
+        if isinstance(usage, dict):
             self._usage(usage)
         if self._is_error(event):
             return [*events, *self.fold.fail("error", stream_error(self.fold.model.provider, event))]
@@ -82,28 +82,29 @@ class OpenAICompletionsDecoder:
         return self.fold.done(_STOPS.get(self._finish_reason or "stop", "stop"))
 
     def _choice(self, choice: Json, event: Json) -> list[StreamEvent]:
-        if not self.fold.started:
-            events = self.fold.start()
-            self.fold.response_id(_string(event.get("id")))
-        else:
-            events = []
         delta = choice.get("delta")
-        if not isinstance(delta, Mapping):
+        if not isinstance(delta, dict):
             whole = choice.get("message")
-            delta = whole if isinstance(whole, Mapping) else {}
+            delta = whole if isinstance(whole, dict) else {}
             if whole is not None and self._finish_reason is None:
                 self._finish_reason = "stop"
-        if delta:
-            events += self._delta(delta)
         reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
+        if reason and isinstance(reason, str):
             self._finish_reason = reason
         usage = choice.get("usage")
-        if isinstance(usage, Mapping):
+        if isinstance(usage, dict):
             self._usage(usage)
-        return events
+        if self.fold.started:
+            return self._delta(delta)
+        self.fold.response_id(_string(event.get("id")))
+        return [*self.fold.start(), *self._delta(delta)]
 
     def _delta(self, delta: Json) -> list[StreamEvent]:
+        told = [name for name, value in delta.items() if value and name != "role"]
+        if not told:
+            return []
+        if told == ["content"] and type(delta["content"]) is str:  # nearly every chunk is this one
+            return self.fold.text(delta["content"])
         events = self._thinking(delta)
         content = delta.get("content")
         if type(content) is str:
@@ -117,10 +118,10 @@ class OpenAICompletionsDecoder:
         calls = delta.get("tool_calls")
         if isinstance(calls, list):
             for call in calls:
-                if isinstance(call, Mapping):
+                if isinstance(call, dict):
                     events += self._calls.take(call)
         legacy = delta.get("function_call")
-        if isinstance(legacy, Mapping) and (legacy.get("name") or legacy.get("arguments")):
+        if isinstance(legacy, dict) and (legacy.get("name") or legacy.get("arguments")):
             events += self._calls.take({"index": 0, "function": legacy})
         return events
 
@@ -220,7 +221,7 @@ class _CallSlots:
 
     def take(self, call: Json) -> list[StreamEvent]:
         function = call.get("function")
-        function = function if isinstance(function, Mapping) else {}
+        function = function if isinstance(function, dict) else {}
         call_id, name = _string(call.get("id")), _string(function.get("name"))
         slot = self._slot(_index(call.get("index")), call_id, name)
         key = ("tool", slot)
