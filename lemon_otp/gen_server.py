@@ -245,6 +245,8 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
         raise CallFailed("noproc", address)
     if target is me:
         raise CallFailed("calling_self", address)
+    if me.alert:
+        await me.heed()
     caller = Caller(me)
     send_request(me.runtime, target, (CALL, caller, message))
     if caller.settled == ANSWERED and not me.alert:
@@ -286,6 +288,8 @@ async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | N
         raise CallFailed("noproc", address)
     if target is me:
         raise CallFailed("calling_self", address)
+    if me.alert:
+        await me.heed()
     taken, ended = Caller(me), Caller(me)
     send_request(me.runtime, target, (SYSTEM, taken, Terminate(reason)))
     await ended.settle(me, target, timeout_s)

@@ -146,6 +146,13 @@ class Process(Related):
         else:
             await wait_in_task(self, cell)
 
+    async def heed(self) -> None:
+        """Take the signals that have come; does not come back when one of them ends the process."""
+        if self.is_main_line():
+            self.take_signals()
+            while self.exit_reason is not ALIVE:
+                await wait_cell()
+
     def is_main_line(self) -> bool:
         """Whether the calling code is the process itself, not a helper task that it started."""
         return self.runtime.running is self and get_ident() == self.runtime.thread_id
@@ -369,6 +376,8 @@ class Process(Related):
             return
         for ahead, (position, message) in enumerate(signals or ()):
             if type(message) is Exit and not self.trap:
+                if is_normal(message.reason):
+                    continue
                 self.mark_dead(message.reason)
                 return
             if self.mailbox is None:

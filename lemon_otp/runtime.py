@@ -50,6 +50,10 @@ class AttachedProcess(Process):
     def is_main_line(self) -> bool:
         return False
 
+    async def heed(self) -> None:
+        if self.exit_reason is not ALIVE:
+            raise ProcessExit(self.exit_reason)
+
     def attend(self) -> None:
         """Nothing is thrown in: its code is a task's, which is cancelled by `finished`."""
 

@@ -545,6 +545,77 @@ async def test_a_watcher_that_is_dead_costs_nothing() -> None:
     assert pid.monitors == ()
 
 
+async def test_a_signal_to_oneself_becomes_a_message_when_the_process_waits() -> None:
+    """
+    As on the BEAM: whether exits are trapped counts when the signal is taken from the queue, which is when the process
+    next waits, receives or calls; until then the monitor of a dead process can be taken back.
+    """
+    seen: list[Any] = []
+
+    async def trap_until_it_waits(*, still: bool) -> None:
+        trap_exit(True)
+        exit_signal(self_pid(), "boom")
+        send(self_pid(), "after")
+        seen.append("goes on")
+        trap_exit(still)
+        seen.append(await receive())
+        seen.append(await receive())
+
+    assert await reason_of(spawn(lambda: trap_until_it_waits(still=False))) == "boom"
+    assert seen == ["goes on"]
+    pid = spawn(lambda: trap_until_it_waits(still=True))
+    assert await reason_of(pid) == "normal"
+    assert seen[1:] == ["goes on", Exit(pid, "boom"), "after"]
+
+    async def take_back(*, wait: bool) -> None:
+        ref = monitor("nobody")
+        if wait:
+            with pytest.raises(ReceiveTimeout):
+                await receive(lambda message: False, timeout_s=0)
+        seen.append(demonitor(ref))
+        seen.append(mailbox_length(self_pid()))
+
+    seen.clear()
+    await reason_of(spawn(lambda: take_back(wait=False)))
+    await reason_of(spawn(lambda: take_back(wait=True)))
+    assert seen == [True, 0, False, 1]
+
+
+async def test_normal_to_oneself_while_trapping_is_a_message_or_nothing() -> None:
+    """It ends nobody once it has been let through."""
+
+    async def work() -> str:
+        trap_exit(True)
+        exit_signal(self_pid(), "normal")
+        trap_exit(False)
+        with pytest.raises(ReceiveTimeout):
+            await receive(timeout_s=0)
+        exit_process("went on")
+
+    assert await reason_of(spawn(work)) == "went on"
+
+
+async def test_a_call_takes_the_signals_first() -> None:
+    """A process that is to end does not ask any more."""
+    asked: list[Any] = []
+
+    async def note(caller: Any, state: Any) -> Any:
+        asked.append("asked")
+
+    server = await Scripted.start(0)
+    assert server is not None
+
+    async def work() -> None:
+        from lemon_otp import call
+
+        partner = spawn_link(idle)
+        exit_signal(partner, "boom")
+        await call(server, note)
+
+    assert await reason_of(spawn(work)) == "boom"
+    assert asked == []
+
+
 async def test_hooks_run_before_links_and_monitors_are_told() -> None:
     """The name is free by then; a hook that raises stops nobody."""
     seen: list[Any] = []
