@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conformance.beam import SHARED, compare_files, differences, read_lines
+from tests.conformance.beam import SHARED, compare_files, differences, read_lines, write_lines
 from tests.conformance.fuzz import RESERVED_FROM, seeds_of_today
 from tests.conformance.inputs import read_scenarios
 
@@ -22,8 +22,8 @@ AREAS: Final = (
     "task",
 )  # fmt: skip
 SHARED_COUNT: Final = 831
+pytestmark = pytest.mark.xdist_group("conformance")  # the traces are made once
 NOISE: Final = ("never retrieved", "was destroyed but it is pending", "was never awaited", "Traceback")
-CLOCKS: Final = ("virtual", "real")
 SCENARIOS: Final = (SHARED / "scenarios", HERE / "extra" / "scenarios")
 
 
@@ -38,11 +38,8 @@ def _command(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=110, check=False)
 
 
-@pytest.fixture(scope="module", params=CLOCKS)
-def traces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The traces of every scenario, by name."""
-    out = tmp_path_factory.mktemp("traces") / f"{request.param}.jsonl"
-    done = _command(*map(str, SCENARIOS), "--clock", request.param, "--jsonl", str(out))
+def _run(clock: str, out: Path, *scenarios: Path) -> dict[str, Any]:
+    done = _command(*map(str, scenarios), "--clock", clock, "--jsonl", str(out))
     assert done.returncode == 0, done.stderr
     return {trace["name"]: trace for trace in read_lines(out)}
 
@@ -51,6 +48,25 @@ def traces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def expected() -> dict[str, Any]:
     """The recorded traces, by name."""
     return _expected()
+
+
+@pytest.fixture(scope="module", params=["virtual", "real"])
+def traces(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any]
+) -> dict[str, Any]:
+    """The traces of every scenario, by name.
+
+    On the machine's clock a busy machine may be late by more than the 100 ms that scenarios count on: what differs
+    is run once more, with the machine to itself as far as we go.
+    """
+    folder = tmp_path_factory.mktemp("traces")
+    traces = _run(request.param, folder / "traces.jsonl", *SCENARIOS)
+    late = {name for name, trace in traces.items() if request.param == "real" and differences(expected[name], trace)}
+    if late:
+        again = folder / "again.jsonl"
+        write_lines(again, [scenario for scenario in read_scenarios(SCENARIOS) if scenario["name"] in late])
+        traces |= _run(request.param, folder / "second.jsonl", again)
+    return traces
 
 
 @pytest.mark.parametrize("area", AREAS)
