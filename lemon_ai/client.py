@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from attrs import evolve
+from attrs import evolve, field
 
 from lemon_ai.call_dispatcher import DEFAULT_RESULT_TIMEOUT_MS, CallDispatcher, Config
 from lemon_ai.errors import AiError, CallCanceled, ProviderError
@@ -24,7 +24,7 @@ from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.redaction import redact, secrets_of
 from lemon_ai.retry_helper import Again, RetryPolicy, decide, policy_for
 from lemon_ai.stream_options import Context, StreamOptions
-from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, define, get_env, sleep_s, telemetry
+from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, define, get_env, monotonic_s, sleep_s, telemetry
 
 SUPERVISOR: Final = "stream_task_supervisor"
 _PATIENCE: Final = 200
@@ -129,6 +129,7 @@ class _Call:
     provider: Provider
     request: ProviderRequest
     policy: RetryPolicy
+    began_s: float = field(factory=monotonic_s)
     attempt: int = 0
     started: bool = False
     last: StreamEvent | None = None
@@ -139,7 +140,14 @@ class _Call:
             failure = await self._try_once()
             if failure is None:
                 return
-            verdict = decide(failure, self.attempt, self.policy, max_delay_ms=self.request.options.max_retry_delay_ms)
+            verdict = decide(
+                failure,
+                self.attempt,
+                self.policy,
+                max_delay_ms=self.request.options.max_retry_delay_ms,
+                elapsed_s=monotonic_s() - self.began_s,
+                budget_ms=self.request.options.retry_budget_ms,
+            )
             if not isinstance(verdict, Again):
                 self.fail(verdict.error)
                 return

@@ -30,6 +30,9 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 HINT_BUFFER_S: Final = 1.0
 """Added to a wait a provider asked for: its clock is not ours."""
 
+LONGEST_BACKOFF_S: Final = 60.0
+"""A wait of our own is never longer, where the caller sets no cap."""
+
 _NEVER: Final = (QuotaExhausted, AuthFailed, ContextOverflow, ContentRefused)
 
 
@@ -81,6 +84,8 @@ def decide(
     *,
     max_delay_ms: int,
     chance: Callable[[], float] = random.random,
+    elapsed_s: float = 0.0,
+    budget_ms: int | None = None,
 ) -> Again | GiveUp:
     """What to do about a failure before any content.
 
@@ -90,14 +95,19 @@ def decide(
         policy: The provider's.
         max_delay_ms: The longest wait a provider may ask for; 0 is no cap.
         chance: A number from [0, 1); 0 gives the longest wait.
+        elapsed_s: How long the call has been going on.
+        budget_ms: Time for all tries together: then their number does not count.
     """
-    if not is_retryable(error) or attempt >= policy.max_retries:
+    if not is_retryable(error) or (budget_ms is None and attempt >= policy.max_retries):
         return GiveUp(error)
     hint_s = error.retry_after_s or 0.0
     if hint_s and max_delay_ms and hint_s * 1000 > max_delay_ms:
         return GiveUp(with_wait_told(error))
-    delay_s = backoff_s(attempt, policy, chance=chance)
-    return Again(max(delay_s, hint_s + HINT_BUFFER_S) if hint_s else delay_s)
+    delay_s = min(backoff_s(attempt, policy, chance=chance), max_delay_ms / 1000 or LONGEST_BACKOFF_S)
+    delay_s = max(delay_s, hint_s + HINT_BUFFER_S) if hint_s else delay_s
+    if budget_ms is not None and (elapsed_s + delay_s) * 1000 > budget_ms:
+        return GiveUp(error)
+    return Again(delay_s)
 
 
 def backoff_s(attempt: int, policy: RetryPolicy, *, chance: Callable[[], float] = random.random) -> float:

@@ -357,6 +357,29 @@ async def test_a_killed_breaker_starts_closed_and_a_killed_limiter_full(ai: Any)
     assert (state.available_tokens, state.capacity) == (20, 20)
 
 
+@pytest.mark.requirement("TEL-10")
+async def test_every_refusal_is_told_by_telemetry_with_provider_and_reason(clocked_ai: FakeClock) -> None:
+    """rate_limited, circuit_open and max_concurrency."""
+    told: list[tuple[str, str]] = []
+    telemetry.attach(
+        "t",
+        ("lemon_ai", "dispatcher", "rejected"),
+        lambda _e, _n, facts, *_: told.append((facts["provider"], facts["reason"])),
+    )
+    await fill("full")
+    with pytest.raises(MaxConcurrency):
+        await opened("full", queue_timeout_ms=0)
+    empty = Config(limiter=RatePolicy(1.0, 0.0))
+    with pytest.raises(RateLimitReached):
+        await CallDispatcher.dispatch("empty", _stream_of_nobody, config=empty)
+    for _ in range(5):
+        (await opened("down")).error("boom")
+        await settle()
+    with pytest.raises(CircuitOpen):
+        await opened("down")
+    assert told == [("full", "max_concurrency"), ("empty", "rate_limited"), ("down", "circuit_open")]
+
+
 async def test_admission_is_told_by_telemetry(ai: Any) -> None:
     """dispatch for every call, rejected with its reason, and what the circuit does."""
     told: list[tuple[str, Any, Any]] = []

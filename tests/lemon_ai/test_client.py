@@ -39,7 +39,7 @@ from lemon_ai import (
     stream,
 )
 from lemon_ai.testing import Call, Crash, Delay, Fail, Say, ScriptedModel, Truncate, check_events
-from lemon_otp import TaskSupervisor, exit_signal, receive, self_pid, send, sleep_s, spawn, telemetry
+from lemon_otp import TaskSupervisor, exit_signal, receive, self_pid, send, sleep_s, spawn, telemetry, whereis
 from lemon_otp.testing import FakeClock, settle
 
 HELLO = new_context(messages=[UserMessage("hello")])
@@ -101,7 +101,7 @@ async def test_what_cannot_be_served_is_refused_before_admission(ai: Any) -> Non
     assert told == []
 
 
-@pytest.mark.requirement("AI-6")
+@pytest.mark.requirement("AI-7")
 async def test_a_passing_failure_before_any_content_is_tried_again(ai: Any) -> None:
     """The reader sees one start and the answer; the waits grow; the provider counts it as one success."""
     model = await scripted(Fail("overloaded"), Fail("server"), "at last")
@@ -178,6 +178,17 @@ async def test_an_endless_429_is_tried_a_handful_of_times_in_ten_seconds(clocked
     await clocked_ai.advance(10.0)
     assert not task.alive
     assert len(model.requests) == 4
+
+
+@pytest.mark.requirement("BR-028")
+async def test_a_run_with_hours_left_survives_a_provider_that_is_busy_for_minutes(clocked_ai: FakeClock) -> None:
+    """Eleven quick 429 answers, then an answer: with an hour for the call it comes; the bucket is everybody's."""
+    model = await scripted(*[Fail("rate_limit")] * 11, "at last")
+    running = await stream(model.model, HELLO, {"retry_budget_ms": 3_600_000, "stream_timeout": None})
+    await clocked_ai.advance(900.0)
+    assert get_text(await running.result()) == "at last"
+    assert len(model.requests) == 12
+    assert whereis("rate_limiter[scripted]") is not None
 
 
 async def _complete_quietly(model: Model) -> None:
@@ -331,7 +342,7 @@ async def test_a_failure_without_the_provider_is_the_last_event_too(ai: Any, mon
     assert circuit.failure_count == 0
 
 
-@pytest.mark.requirement("AI-7")
+@pytest.mark.requirement("AI-8")
 async def test_the_callers_key_is_in_no_message(ai: Any) -> None:
     """Whatever a provider says back."""
     model = await scripted(Fail("auth", message="the key my-secret-key is not valid"))

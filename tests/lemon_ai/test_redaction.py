@@ -34,7 +34,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"),
     ],
 )
-@pytest.mark.requirement("AI-7")
+@pytest.mark.requirement("AI-8")
 def test_what_looks_like_a_credential_is_taken_out(text: str, secret: str) -> None:
     """By its shape or by the header it stands behind."""
     assert secret not in redact(text)

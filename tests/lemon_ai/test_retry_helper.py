@@ -48,7 +48,7 @@ def made(cls: type[ProviderError], **facts: object) -> ProviderError:
         (made(ProviderError), False),
     ],
 )
-@pytest.mark.requirement("AI-6")
+@pytest.mark.requirement("AI-7")
 def test_only_passing_failures_are_tried_again(error: ProviderError, retryable: bool) -> None:
     """What a request itself caused, or a plan's limit, is not."""
     assert is_retryable(error) is retryable
@@ -78,7 +78,7 @@ def test_a_wait_asked_for_is_a_lower_bound() -> None:
     assert again == Again(60.0)
 
 
-@pytest.mark.requirement("BR-026", "AI-6")
+@pytest.mark.requirement("BR-026", "AI-7")
 def test_a_longer_wait_than_the_cap_comes_out_at_once_and_is_told() -> None:
     """The error carries the seconds and says them; 0 lifts the cap."""
     error = made(RateLimited, retry_after_s=1_382_400.0)
@@ -86,6 +86,16 @@ def test_a_longer_wait_than_the_cap_comes_out_at_once_and_is_told() -> None:
     assert given_up == GiveUp(error)
     assert "16 days" in str(error)
     assert decide(made(RateLimited, retry_after_s=90.0), 0, POLICY, max_delay_ms=0) == Again(91.0)
+
+
+@pytest.mark.requirement("BR-028")
+def test_a_budget_of_time_bounds_the_tries_instead_of_their_number() -> None:
+    """Waits stay below a minute, and the last one ends within the budget."""
+    error = made(RateLimited)
+    late = decide(error, 30, POLICY, max_delay_ms=60_000, elapsed_s=600.0, budget_ms=3_600_000, chance=lambda: 0.0)
+    assert late == Again(60.0)
+    over = decide(error, 30, POLICY, max_delay_ms=60_000, elapsed_s=3_590.0, budget_ms=3_600_000, chance=lambda: 0.0)
+    assert over == GiveUp(error)
 
 
 def test_the_caller_may_set_the_number_of_retries() -> None:
