@@ -279,7 +279,5 @@ def _in_order(application: Application, above: tuple[str, ...] = ()) -> Iterator
     if application.name in above:
         raise BadArgument(f"applications depend on each other: {' > '.join((*above, application.name))}")
     for name in _dependency_names(application):
-        if application.start is None and name in _table().ended:
-            continue
         yield from _in_order(_loaded(name), (*above, application.name))
     yield application.name
