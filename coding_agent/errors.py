@@ -7,6 +7,11 @@ CodingAgentError
 ├── SessionBusy              a run is going on; steer it, or wait
 ├── SessionCrashed           a session's process ended while somebody waited for it
 ├── SessionNotRunning        no process runs that session here
+├── BudgetExceeded           a limit on tokens, cost, turns, time or subagents stands in the way
+├── SubagentError            something about subagents
+│   ├── UnknownSubagent      there is no definition of that name
+│   ├── BadDefinition        a definition file cannot be used; `path` and `problem` say why
+│   └── UnknownRun           no run of a subagent has that id
 ├── HostUnreachable          no running host answered at its control socket
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
 ├── SessionError             something about one session file; `path` names it
@@ -86,6 +91,79 @@ class SessionCrashed(CodingAgentError):
 
 class SessionNotRunning(CodingAgentError):
     """No process runs that session in this program."""
+
+
+@define(eq=False)
+class BudgetExceeded(CodingAgentError):
+    """A limit stands in the way. Nothing was sent or started.
+
+    Attributes:
+        kind: Which limit, such as `token_limit_exceeded`.
+        limit: What is allowed.
+        used: What was used up.
+    """
+
+    kind: str
+    limit: float
+    used: float
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """What a run that ended for it gives as its reason."""
+        return "budget_exceeded", self.kind
+
+    def __str__(self) -> str:
+        return f"the budget is used up: {self.kind.replace('_', ' ')} (limit {self.limit:g}, used {self.used:g})"
+
+
+class SubagentError(CodingAgentError):
+    """Something about subagents; nothing was started."""
+
+
+@define(eq=False)
+class UnknownSubagent(SubagentError):
+    """There is no definition of that name.
+
+    Attributes:
+        name: What was asked for.
+        known: What there is.
+    """
+
+    name: str
+    known: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"Unknown subagent: {self.name}; there are: {', '.join(self.known) or 'none'}"
+
+
+@define(eq=False)
+class BadDefinition(SubagentError):
+    """A definition file cannot be used; the others are not affected.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong with it.
+    """
+
+    path: Path
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+@define(eq=False)
+class UnknownRun(SubagentError):
+    """No run of a subagent has that id.
+
+    Attributes:
+        run_id: What was asked for.
+    """
+
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"Unknown task_id: {self.run_id}"
 
 
 class HostUnreachable(CodingAgentError):

@@ -130,6 +130,34 @@ class StorageFailed:
     unsaved: int
 
 
+@frozen
+class ProviderSwitched:
+    """Before anything useful was said, a provider or a credential failed and another one is asked."""
+
+    type: ClassVar[str] = "provider_switched"
+    from_provider: str
+    from_model: str
+    to_provider: str
+    to_model: str
+    reason: str
+
+
+@frozen
+class RateLimitPaused:
+    """Every provider asks for a wait that is too long to sleep through; the run ends, and can be tried again then.
+
+    Attributes:
+        provider: The one asked last.
+        retry_after_ms: How long it asks to wait.
+        resume_at: When that is over, in Unix milliseconds, a whole second.
+    """
+
+    type: ClassVar[str] = "rate_limit_paused"
+    provider: str
+    retry_after_ms: int
+    resume_at: int
+
+
 SessionNotice: TypeAlias = (
     SavePoint
     | Settled
@@ -143,6 +171,8 @@ SessionNotice: TypeAlias = (
     | BranchSummarized
     | TreeMoved
     | SessionReset
+    | ProviderSwitched
+    | RateLimitPaused
 )
 """Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
 

@@ -13,7 +13,9 @@ from coding_agent.events import (
     CompactionEnd,
     CompactionStart,
     ModelUpdate,
+    ProviderSwitched,
     QueueUpdate,
+    RateLimitPaused,
     SavePoint,
     SessionEvent,
     SessionNotice,
@@ -139,6 +141,8 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
         case Settled(outcome, reason, count):
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
         case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
+            return _camel_keys(asdict(event))
+        case ProviderSwitched() | RateLimitPaused():
             return _camel_keys(asdict(event))
         case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
             return _camel_keys(asdict(event))

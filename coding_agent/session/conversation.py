@@ -16,7 +16,7 @@ from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import Agent, AgentEnd, AgentEvent, Canceled, ErrorEvent
 from lemon_ai import AssistantMessage, Model
-from lemon_otp import Caller, Pid, wall_ms
+from lemon_otp import Caller, MonitorRef, Pid, wall_ms
 
 
 @define
@@ -29,6 +29,8 @@ class Conversation:
         waiters: Callers that are answered when the session is idle, each with its answer.
         job: A summary in the making; `caller` is who asked for it, None when nobody did.
         compaction: What automatic compaction has done since the user last spoke.
+        owner_watch: Notices the end of the process the session lives for.
+        news: What came while it could start no run; the next one begins with it.
         held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
     """
 
@@ -48,6 +50,8 @@ class Conversation:
     job: SummaryJob | None = None
     caller: Caller | None = None
     compaction: AutoCompaction = field(factory=AutoCompaction)
+    owner_watch: MonitorRef | None = None
+    news: list[CustomMessage] = field(factory=list)
     held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
 
     # Telling.

@@ -1,21 +1,35 @@
 """Values. What a session is started with, and what that makes of its agent and its file."""
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+import lemon_ai
 from coding_agent.errors import UnknownTool
+from coding_agent.events import ProviderSwitched, RateLimitPaused
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
 from coding_agent.session.compaction import CompactionSettings
 from coding_agent.session.protocol import model_name
 from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
-from lemon_agent import AgentMessage, AgentOptions, AgentTool
+from lemon_agent import AgentKey, AgentMessage, AgentOptions, AgentTool
 from lemon_ai import Model, StreamOptions, UnknownModel, find_model
+from lemon_otp import Pid
+
+if TYPE_CHECKING:
+    from coding_agent.session.budget import Account
+    from coding_agent.session.fallback import Candidate
+
+SessionTool: TypeAlias = Callable[[Pid], AgentTool]
+"""Makes a tool for one session, given its process."""
+
+Tell: TypeAlias = Callable[[ProviderSwitched | RateLimitPaused], None]
 
 
 @frozen(kw_only=True)
@@ -35,6 +49,11 @@ class SessionOptions:
         parent_session: The file of the session this one came from.
         fsync: When a written line is forced to the disk: `none`, `turn` or `entry`.
         compaction: When and how the conversation is made shorter.
+        session_tools: Tools that are made for this one session when it begins, each given the session's process.
+        account: What it may use up; None for no limit.
+        fallback: Who else may answer, while nothing useful has come of a call.
+        owner: When this process ends, however it does, so does the session.
+        agent_key: What its agent is called in the agent registry, for one that is another session's subagent.
     """
 
     cwd: Path
@@ -51,6 +70,21 @@ class SessionOptions:
     parent_session: str | None = None
     fsync: FsyncPolicy = "turn"
     compaction: CompactionSettings = field(factory=CompactionSettings)
+    session_tools: tuple[SessionTool, ...] = field(default=(), repr=False)
+    account: Account | None = None
+    fallback: tuple[Candidate, ...] = ()
+    owner: Pid | None = None
+    agent_key: AgentKey | None = None
+
+    def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:
+        """The same options, with these tools to make as well."""
+        return evolve(self, session_tools=(*self.session_tools, *makers))
+
+    def begun(self, session: Pid) -> SessionOptions:
+        """The same options with the tools made that are made for one session."""
+        made = tuple(make(session) for make in self.session_tools)
+        kept = tuple(tool for tool in self.tools if tool.name not in {tool.name for tool in made})
+        return evolve(self, tools=(*kept, *made)) if made else self
 
     def model_for(self, stored: str | None, *, current: Model | None = None) -> Model:
         """The model to use where the file names `stored`; `current` or the session's own when nobody knows that one."""
@@ -112,8 +146,18 @@ def agent_options(
     level: str,
     active: tuple[str, ...],
     messages: tuple[AgentMessage, ...],
+    tell: Tell,
 ) -> AgentOptions:
-    """What the session's agent is started with."""
+    """What the session's agent is started with; `tell` is told what happens to its model calls."""
+    settings = dict(options.agent_settings)
+    if options.fallback:
+        from coding_agent.session.fallback import with_fallback
+
+        settings["stream_fn"] = with_fallback(options.fallback, settings.get("stream_fn") or lemon_ai.stream, tell)
+    if options.account is not None:
+        from coding_agent.session.budgeted import with_budget
+
+        settings["stream_fn"] = with_budget(options.account, settings.get("stream_fn") or lemon_ai.stream)
     return AgentOptions(
         model=model,
         system_prompt=options.system_prompt_for(active),
@@ -124,5 +168,5 @@ def agent_options(
         get_api_key=options.get_api_key,
         stream_options=options.stream_options,
         convert_to_llm=convert_to_llm,
-        **options.agent_settings,
+        **settings,
     )

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.events import CompactionEnd
+from coding_agent.events import CompactionEnd, ProviderSwitched, RateLimitPaused
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage
 from lemon_ai import ImageContent, Model, ToolCall
@@ -48,6 +48,32 @@ class AbortNow:
     """End the run that is going on, and do not say when; for a caller that must not wait."""
 
     reason: str = "aborted"
+
+
+@frozen
+class Deliver:
+    """Something that was going on beside the conversation has news for its model.
+
+    While a run is going on it waits in the agent's queue, like a text of the user's; when idle it starts a run. It is
+    stored as a custom message when the model is told.
+    """
+
+    custom_type: str
+    content: str
+    details: Any = None
+    delivery: Literal["follow_up", "steer"] = "follow_up"
+
+
+@frozen
+class Tell:
+    """A notice for the subscribers, from a process that works for the session."""
+
+    notice: ProviderSwitched | RateLimitPaused
+
+
+@frozen
+class GetOptions(Request[Any]):
+    """The `SessionOptions` it has now: as it was started, with the model, level and tools of today."""
 
 
 @frozen

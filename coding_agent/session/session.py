@@ -11,7 +11,7 @@ from typing import Any, ClassVar, assert_never
 
 from attrs import evolve
 
-from coding_agent.errors import CodingAgentError, SessionBusy, SessionError
+from coding_agent.errors import BudgetExceeded, CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
     ModelUpdate,
     QueueUpdate,
@@ -21,6 +21,7 @@ from coding_agent.events import (
     ThinkingLevelUpdate,
     ToolsUpdate,
 )
+from coding_agent.messages import CustomMessage
 from coding_agent.session import compacting, navigating, protocol
 from coding_agent.session.conversation import Conversation
 from coding_agent.session.notifier import Notifier
@@ -34,23 +35,43 @@ from lemon_agent import (
     AgentEnd,
     AgentEvent,
     AgentEventMessage,
+    AgentOptions,
     Canceled,
     ErrorEvent,
     MessageEnd,
     Terminal,
     TurnEnd,
     agent_registry,
+    subagent_supervisor,
     user_message,
 )
 from lemon_ai import Model
-from lemon_otp import Caller, Down, Exit, GenServer, NoReply, Pid, Registry, Reply, Stop, at_exit, reply, self_pid
+from lemon_otp import (
+    Caller,
+    Down,
+    Exit,
+    GenServer,
+    NoReply,
+    OtpError,
+    Pid,
+    Registry,
+    Reply,
+    Stop,
+    at_exit,
+    link,
+    monitor,
+    reply,
+    self_pid,
+    send,
+    wall_ms,
+)
 
 AGENT_ROLE = "main"
 
 Answer = Reply[Conversation] | NoReply[Conversation]
 
 
-class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
+class Session(GenServer[SessionOptions, Any, Any, Conversation]):
     """A conversation that survives its process: it is in the file, and a new process starts from there."""
 
     trap_exit: ClassVar[bool] = True
@@ -69,9 +90,12 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
         except CodingAgentError as refusal:
             return Reply(refusal, state)
 
-    async def handle_cast(self, message: protocol.AbortNow, state: Conversation) -> NoReply[Conversation]:
-        if state.phase != "idle":
-            await _abort_work(state, message.reason)
+    async def handle_cast(self, message: Any, state: Conversation) -> NoReply[Conversation]:
+        match message:
+            case protocol.AbortNow(reason) if state.phase != "idle":
+                await _abort_work(state, reason)
+            case protocol.Deliver():
+                await _deliver(state, message)
         return NoReply(state)
 
     async def handle_info(self, message: Any, state: Conversation) -> NoReply[Conversation] | Stop[Conversation]:
@@ -83,6 +107,10 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
             case Exit(pid, reason) if pid == state.agent:
                 await _finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
+            case Down(ref=ref) if ref is state.owner_watch:
+                return Stop("shutdown", state)
+            case protocol.Tell(notice):
+                state.notify(notice)
             case Down(process=Pid() as subscriber):
                 state.notifier.prune(subscriber)
         return NoReply(state)
@@ -92,6 +120,9 @@ class Session(GenServer[SessionOptions, Any, protocol.AbortNow, Conversation]):
             state.job.cancel()
         state.end_turn(state.pending.flush(state.store).failures)
         state.notifier.complete_streams(Canceled(("session_down", reason)))
+        if state.options.agent_key is not None:
+            with suppress(OtpError):  # it ended first
+                await subagent_supervisor.stop_subagent(state.agent)
 
 
 def _close_with_process(store: SessionManager) -> None:
@@ -106,21 +137,41 @@ def _close_with_process(store: SessionManager) -> None:
 
 async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
     session_id = store.header.id
+    me = self_pid()
+    owner_watch = None if options.owner is None else monitor(options.owner)
+    options = options.begun(me)
     context = store.build_context()
     repaired = store.repair_dangling_calls()
     model = options.model_for(context.model)
     level = options.thinking_level or context.thinking_level
     active = options.active_tools(context.active_tools)
     messages = (*context.messages, *repaired)
-    agent = await Agent.start_link(
-        agent_options(options, session_id, model, level, active, messages),
-        name=agent_registry.via((session_id, AGENT_ROLE, 0)),
+    agent = await _start_agent(
+        options,
+        session_id,
+        agent_options(
+            options, session_id, model, level, active, messages, lambda notice: send(me, protocol.Tell(notice))
+        ),
     )
-    assert agent is not None
     await Agent.subscribe(agent)
     Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
     restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
-    return Conversation(options, store, agent, Notifier(session_id), model, level, active, restored)
+    return Conversation(
+        options, store, agent, Notifier(session_id), model, level, active, restored, owner_watch=owner_watch
+    )
+
+
+async def _start_agent(options: SessionOptions, session_id: str, settings: AgentOptions) -> Pid:
+    """The session's agent: its own, or, for a session that is a subagent, one that is listed with its parent's."""
+    if options.agent_key is None:
+        agent = await Agent.start_link(settings, name=agent_registry.via((session_id, AGENT_ROLE, 0)))
+        assert agent is not None
+        return agent
+    agent = await subagent_supervisor.start_subagent(
+        settings, registry_key=options.agent_key, metadata={"session_id": session_id}, owner=self_pid()
+    )
+    link(agent)
+    return agent
 
 
 # What is asked.
@@ -158,6 +209,16 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
             return await _navigate(state, message, caller)
         case protocol.Reset():
             return Reply(await _reset(state), state)
+        case protocol.GetOptions():
+            return Reply(
+                evolve(
+                    state.options,
+                    session_file=state.store.path,
+                    model=state.model,
+                    thinking_level=state.thinking_level,
+                ),
+                state,
+            )
         case protocol.GetState():
             return Reply(await state.describe(), state)
         case protocol.GetMessages():
@@ -182,13 +243,16 @@ def _require_idle(state: Conversation) -> None:
         raise SessionBusy(state.notifier.session_id, state.phase)
 
 
-async def _run(state: Conversation, prompt: protocol.Prompt) -> None:
+async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
+    """Start a run with a prompt, or with the news alone."""
     state.phase = "turn"
     try:
         await _store_settings(state)
         await state.configure_agent()
         waiting, state.next_turn = state.next_turn, []
-        await Agent.prompt(state.agent, [*map(user_message, waiting), user_message(prompt.text, prompt.images)])
+        news, state.news = state.news, []
+        asked = [] if prompt is None else [user_message(prompt.text, prompt.images)]
+        await Agent.prompt(state.agent, [*map(user_message, waiting), *news, *asked])
     except BaseException:
         state.phase = "idle"
         raise
@@ -207,6 +271,18 @@ async def _queue(state: Conversation, request: protocol.Queue) -> None:
             assert_never(other)
     queues = await Agent.queued(state.agent)
     state.notify(QueueUpdate(queues.steering, queues.follow_up))
+
+
+async def _deliver(state: Conversation, news: protocol.Deliver) -> None:
+    message = CustomMessage(news.custom_type, news.content, True, news.details, wall_ms())
+    if state.phase != "turn":
+        state.news.append(message)
+        if state.phase == "idle":
+            await _run(state, None)
+    elif news.delivery == "steer":
+        Agent.steer(state.agent, message)
+    else:
+        Agent.follow_up(state.agent, message)
 
 
 async def _abort(state: Conversation, request: protocol.Abort, caller: Caller) -> Answer:
@@ -257,9 +333,17 @@ async def _finish(state: Conversation, terminal: Terminal) -> None:
     """Everything is stored, then the run is reported over, then whoever waited is answered."""
     await state.flush()
     state.phase = "idle"
+    terminal = _told(terminal)
     state.notify(terminal)
     outcome = terminal.outcome if isinstance(terminal, AgentEnd) else "error"
     await _settle(state, outcome, terminal.reason)
+
+
+def _told(terminal: Terminal) -> Terminal:
+    """The end of a run as a session tells it: one that a budget stopped has the outcome `budget`."""
+    if isinstance(terminal, AgentEnd) and isinstance(terminal.error, BudgetExceeded):
+        return evolve(terminal, outcome="budget")
+    return terminal
 
 
 async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None:
@@ -269,6 +353,8 @@ async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None
     waiters, state.waiters = state.waiters, []
     for caller, answer in waiters:
         reply(caller, answer)
+    if state.news and outcome != "aborted":
+        await _run(state, None)
 
 
 # Summaries: asked for, and what goes on once they are there.
