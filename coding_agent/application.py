@@ -4,17 +4,24 @@ coding_agent.supervisor      one_for_one
 ├─ session_registry          unique keys
 ├─ session_supervisor        dynamic: session[id], one a conversation
 ├─ job_scheduler             bounded background jobs: summaries, exports
+├─ lane_queue                seats in lanes: how many subagents may work at one time
+├─ subagent_task_supervisor  tasks: subagent[id], one a subagent, each the owner of its session
+├─ coordinator_supervisor    dynamic: coordinator[session id], one a session that has had subagents
 └─ ...                       what a host adds: listener
 """
 
 from typing import Final
 
 from coding_agent import session_registry, session_supervisor
+from coding_agent.lane_queue import NAME as LANE_QUEUE
+from coding_agent.lane_queue import LaneQueue
 from coding_agent.session.summary_job import JOB_SCHEDULER
 from lemon_agent import APPLICATION as LEMON_AGENT
-from lemon_otp import Application, ChildSpec, DynamicSupervisor, JobScheduler, Pid, Registry, Supervisor
+from lemon_otp import Application, ChildSpec, DynamicSupervisor, JobScheduler, Pid, Registry, Supervisor, TaskSupervisor
 
 SUPERVISOR: Final = "coding_agent.supervisor"
+SUBAGENT_TASK_SUPERVISOR: Final = "subagent_task_supervisor"
+COORDINATOR_SUPERVISOR: Final = "coordinator_supervisor"
 
 
 async def start() -> Pid:
@@ -23,6 +30,9 @@ async def start() -> Pid:
         Registry.child_spec(session_registry.NAME, keys="unique"),
         DynamicSupervisor.child_spec(id=session_supervisor.NAME, name=session_supervisor.NAME),
         JobScheduler.child_spec(name=JOB_SCHEDULER),
+        LaneQueue.child_spec(name=LANE_QUEUE),
+        TaskSupervisor.child_spec(id=SUBAGENT_TASK_SUPERVISOR, name=SUBAGENT_TASK_SUPERVISOR),
+        DynamicSupervisor.child_spec(id=COORDINATOR_SUPERVISOR, name=COORDINATOR_SUPERVISOR),
     ]
     return await Supervisor.start_link(children, strategy="one_for_one", name=SUPERVISOR)
 
