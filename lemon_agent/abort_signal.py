@@ -28,65 +28,65 @@ class AbortSignal:
 
     Sticky: the first reason stays. May be read and set from any thread; what waits on it is woken on its own event
     loop. A second, independent bit asks for a redirect: give up only the model request in flight and ask again.
+
+    Attributes:
+        aborted: Was it said? To be read only; cheap enough for a tight loop.
+        reason: Why, or None while nothing was said.
+        redirect_requested: Should the model request in flight be given up and asked again?
     """
 
-    __slots__ = ("__weakref__", "_aborted", "_heard", "_lock", "_loop", "_reason", "_redirect", "_redirect_heard", "id")
+    __slots__ = (
+        "__weakref__",
+        "_heard",
+        "_lock",
+        "_loop",
+        "_redirect_heard",
+        "aborted",
+        "id",
+        "reason",
+        "redirect_requested",
+    )
 
     def __init__(self) -> None:
         self.id = next(_ids)
-        self._aborted = False
-        self._reason: Any = None
-        self._redirect = False
+        self.aborted = False
+        self.reason: Any = None
+        self.redirect_requested = False
         self._heard: dict[object, Heard] = {}
         self._redirect_heard: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._loop = _running_loop()
 
     def __repr__(self) -> str:
-        return f"<abort signal {self.id}: {'aborted' if self._aborted else 'quiet'}>"
-
-    @property
-    def aborted(self) -> bool:
-        """Was it said? Cheap enough to ask in a tight loop."""
-        return self._aborted
-
-    @property
-    def reason(self) -> Any:
-        """Why, or None while nothing was said."""
-        return self._reason
-
-    @property
-    def redirect_requested(self) -> bool:
-        """Should the model request in flight be given up and asked again?"""
-        return self._redirect
+        return f"<abort signal {self.id}: {'aborted' if self.aborted else 'quiet'}>"
 
     def abort(self, reason: Any = "aborted") -> None:
         """Say it. What waits is woken; saying it again changes nothing."""
         with self._lock:
-            if self._aborted:
+            if self.aborted:
                 return
-            self._reason = reason
-            self._aborted = True
+            self.reason = reason
+            self.aborted = True
             heard, self._heard = self._heard, {}
         self._tell(heard.values(), reason)
 
     def request_redirect(self) -> None:
         """Ask for the model request in flight to be given up. Tools and the run itself go on."""
         with self._lock:
-            self._redirect = True
+            self.redirect_requested = True
             heard, self._redirect_heard = self._redirect_heard, {}
         self._tell(heard.values(), "redirected")
 
     def clear_redirect(self) -> None:
         """Take the request back, or mark it as followed."""
-        self._redirect = False
+        self.redirect_requested = False
 
     def clear(self) -> None:
         """Forget both bits: it reads as never said."""
         with self._lock:
-            self._aborted = False
-            self._reason = None
-            self._redirect = False
+            self.aborted = False
+            self.reason = None
+            self.redirect_requested = False
 
     def track(self) -> None:
         """List it in the table of this runtime until `untrack`."""
@@ -109,16 +109,16 @@ class AbortSignal:
     def on_abort(self, heard: Heard) -> Callable[[], None]:
         """Have `heard` called with the reason when it is said, or at once when it was. Returns what undoes this."""
         with self._lock:
-            if not self._aborted:
+            if not self.aborted:
                 self._loop = self._loop or _running_loop()
                 return _listed(self._heard, heard)
-        self._tell((heard,), self._reason)
+        self._tell((heard,), self.reason)
         return _nothing
 
     def on_redirect(self, heard: Heard) -> Callable[[], None]:
         """As `on_abort`, for the redirect bit."""
         with self._lock:
-            if not self._redirect:
+            if not self.redirect_requested:
                 self._loop = self._loop or _running_loop()
                 return _listed(self._redirect_heard, heard)
         self._tell((heard,), "redirected")
@@ -126,8 +126,8 @@ class AbortSignal:
 
     async def wait(self) -> Any:
         """Return the reason once it was said. Cancelling leaves the signal as it is."""
-        if self._aborted:
-            return self._reason
+        if self.aborted:
+            return self.reason
         loop = asyncio.get_running_loop()
         said: asyncio.Future[Any] = loop.create_future()
 
@@ -145,7 +145,7 @@ class AbortSignal:
         """Block the calling thread, never the event loop's, until it was said (True) or the time is up."""
         said = threading.Event()
         with self._lock:
-            if self._aborted:
+            if self.aborted:
                 return True
 
             def wake(_reason: Any) -> None:
@@ -156,7 +156,7 @@ class AbortSignal:
             said.wait(timeout_s)
         finally:
             undo()
-        return self._aborted
+        return self.aborted
 
     def _tell(self, heard: Iterable[Heard], reason: Any) -> None:
         for each in heard:

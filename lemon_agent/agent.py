@@ -6,7 +6,7 @@ Owns:  the conversation and the queues, lost with it; a run ends with it
 Asked and told: see `agent_protocol`; started with `AgentOptions`
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, assert_never
 
 from attrs import frozen
@@ -330,13 +330,19 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
                 work.waiters.pop(asked, None)
             case _:
                 assert_never(message)
-        return NoReply(work)
+        return work.go_on
 
-    async def handle_info(self, message: Any, work: Work) -> NoReply[Work]:
+    def handle_info(self, message: Any, work: Work) -> NoReply[Work] | Awaitable[NoReply[Work]]:
+        if isinstance(message, StreamReady):
+            return self._finish(work) if take(work, message.stream) else work.go_on
+        return self._handle_other(message, work)
+
+    async def _finish(self, work: Work) -> NoReply[Work]:
+        await finish_if_over(work)
+        return work.go_on
+
+    async def _handle_other(self, message: Any, work: Work) -> NoReply[Work]:
         match message:
-            case StreamReady(stream):
-                if take(work, stream):
-                    await finish_if_over(work)
             case Down(ref, _, reason):
                 if work.run is not None and ref is work.run.watch:
                     heard(work, reason)
@@ -349,7 +355,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
             case _:
                 timed_out(work, message)
                 overdue(work, message)
-        return NoReply(work)
+        return work.go_on
 
 
 def _raise(error: AgentError | None) -> None:

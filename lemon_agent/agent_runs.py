@@ -30,6 +30,7 @@ from lemon_agent.outbox import Outbox
 from lemon_otp import (
     Caller,
     MonitorRef,
+    NoReply,
     Pid,
     TaskSupervisor,
     TimerRef,
@@ -106,6 +107,11 @@ class Work:
     waiters: dict[ask.WaitForIdle, Caller] = field(factory=dict)
     resets: list[Caller] = field(factory=list)
     when_idle: list[ask.RunWhenIdle] = field(factory=list)
+    go_on: "NoReply[Work]" = field(init=False)
+    """What a handler that has nothing to answer returns."""
+
+    def __attrs_post_init__(self) -> None:
+        self.go_on = NoReply(self)
 
     # What it is asked.
 
@@ -320,9 +326,9 @@ def _config(work: Work, me: Pid, number: int) -> AgentLoopConfig:
 
 
 def take(work: Work, stream: AgentEventStream) -> bool:
-    """Take in what waits in a run's stream; whether it was the run that is going on."""
+    """Take in what waits in a run's stream; whether the last event of the run that is going on was among it."""
     run = work.run
-    if run is None or stream is not run.stream:
+    if run is None or stream is not run.run.stream:
         return False
     progress = work.progress
     for event in stream.take_all():
@@ -333,7 +339,7 @@ def take(work: Work, stream: AgentEventStream) -> bool:
             run.terminal = event
         elif not (run.carried and isinstance(event, AgentStart)):
             _forward(work, run, event)
-    return True
+    return run.terminal is not None
 
 
 def _forward(work: Work, run: ActiveRun, event: AgentEvent) -> None:

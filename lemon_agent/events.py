@@ -5,7 +5,7 @@ outcome; `ErrorEvent` or `Canceled` only when the stream that carries the events
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from attrs import field, frozen
 
@@ -214,8 +214,7 @@ Terminal: TypeAlias = AgentEnd | ErrorEvent | Canceled
 """The last event of a run, whichever of the three."""
 
 
-@frozen
-class AgentEventMessage:
+class AgentEventMessage(NamedTuple):
     """What a subscriber finds in its mailbox: one event of the agent it subscribed to."""
 
     event: AgentEvent

@@ -62,6 +62,7 @@ class EventStream(Generic[E, R]):
         "_outcome",
         "_queue",
         "_readers",
+        "_ready",
         "_runtime",
         "_subscribers",
         "_task",
@@ -86,6 +87,7 @@ class EventStream(Generic[E, R]):
         self._waiting: list[_Seat] = []
         self._subscribers: list[Pid] = []
         self._listener: Pid | None = None
+        self._ready: StreamReady | None = None
         self._told = False
         self._runtime = current_runtime()
 
@@ -229,7 +231,7 @@ class EventStream(Generic[E, R]):
 
         For a process that has other messages to attend to, in place of `events`: one message for a burst of events.
         """
-        self._listener, self._told = pid, False
+        self._listener, self._told, self._ready = pid, False, StreamReady(self)
         if self._queue.events:
             self._tell_listener(pid)
 
@@ -239,6 +241,7 @@ class EventStream(Generic[E, R]):
         events = list(self._queue.events)
         self._queue.events.clear()
         if events and events[-1] is self._terminal:
+            self._listener = self._ready = None
             self._note_terminal_read()
         return events
 
@@ -344,7 +347,7 @@ class EventStream(Generic[E, R]):
 
     def _tell_listener(self, listener: Pid) -> None:
         self._told = True
-        send(listener, StreamReady(self))
+        send(listener, self._ready)
 
     def _note_terminal_read(self) -> None:
         self._terminal = _END

@@ -84,7 +84,8 @@ class Run:
         self.pid: Pid | None = None
         self.working: dict[Pid, Working] = {}
         """What this run's tools are doing, by their processes."""
-        self._backlog: deque[AgentEvent] = deque()
+        self.backlog: deque[AgentEvent] = deque()
+        """What was said and a full stream has not taken yet."""
         self._began_s = monotonic_s()
         self._stream_options: StreamOptions | None = None
         self._begun = False
@@ -146,22 +147,22 @@ class Run:
 
     def emit(self, event: AgentEvent) -> None:
         """Say something. What a full stream does not take is kept for `flush`; a stream that ended takes nothing."""
-        if self._backlog or self.stream.push(event) == "overflow":
-            self._backlog.append(event)
+        if self.backlog or self.stream.push(event) == "overflow":
+            self.backlog.append(event)
 
     @property
     def behind(self) -> bool:
         """Is the reader so far behind that `flush` has to wait?"""
-        return bool(self._backlog)
+        return bool(self.backlog)
 
     @property
     def has_room_for_updates(self) -> bool:
         """May a tool's update go into the stream? A flood of them must leave room for what counts."""
-        return not self._backlog and self.stream.stats().queue_size < self.config.max_queue * UPDATE_SHARE
+        return not self.backlog and self.stream.stats().queue_size < self.config.max_queue * UPDATE_SHARE
 
     async def flush(self) -> None:
         """Return once the stream has taken everything that was said: a slow reader slows the run, nothing is lost."""
-        backlog = self._backlog
+        backlog = self.backlog
         patience = GIVE_UP_S / FULL_PAUSE_S
         while backlog:
             if self.stream.push(backlog[0]) != "overflow":

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from attrs import evolve
 
+from lemon_agent.abort_signal import is_aborted
 from lemon_agent.context import report_size, warn_size
 from lemon_agent.errors import InvalidTranscript, LoopFailed
 from lemon_agent.events import MessageEnd, MessageStart, MessageUpdate
@@ -76,7 +77,7 @@ async def stream_response(run: Run) -> AssistantMessage:
     try:
         context = await _context(run)
         options = await _options(run)
-        if run.signal.aborted:
+        if is_aborted(run.signal):  # while the hooks were asked
             return _aborted_before(run)
         return await _call(run, context, options)
     except Interrupted:
@@ -204,7 +205,7 @@ class _Reading:
             Interrupted: The run was aborted or redirected between two events.
         """
         run, signal, gate = self._run, self._run.signal, self._run.config.gate
-        emit = run.emit
+        emit, backlog = run.emit, run.backlog
         left = TURN_EVENTS
         event: Any
         async for event in events:
@@ -219,7 +220,7 @@ class _Reading:
                     emit(MessageUpdate(event))
             elif self._other(event):
                 return True
-            if run.behind:
+            if backlog:
                 await run.flush()
             if gate is not None and (wait := gate()) is not None:
                 await wait
