@@ -158,6 +158,43 @@ class RateLimitPaused:
     resume_at: int
 
 
+@frozen
+class PermissionAsked:
+    """A tool call waits for somebody's answer.
+
+    Attributes:
+        request_id: Of the question; the decision has the same.
+        subject: Programs without arguments, files, hosts: enough to recognise the call, and no secret.
+        reason: Why it is asked.
+    """
+
+    type: ClassVar[str] = "permission_asked"
+    request_id: str
+    tool_call_id: str
+    tool_name: str
+    subject: str
+    reason: str
+
+
+@frozen
+class PermissionDecided:
+    """A question was answered, or a tool call was refused without one.
+
+    Attributes:
+        decision: `allowed`, `denied` or `cancelled`.
+        by: `user`, `rule`, `mode`, or `nobody` when no one was there to ask.
+    """
+
+    type: ClassVar[str] = "permission_decided"
+    request_id: str
+    tool_call_id: str
+    tool_name: str
+    subject: str
+    decision: str
+    by: str
+    reason: str
+
+
 SessionNotice: TypeAlias = (
     SavePoint
     | Settled
@@ -173,6 +210,8 @@ SessionNotice: TypeAlias = (
     | SessionReset
     | ProviderSwitched
     | RateLimitPaused
+    | PermissionAsked
+    | PermissionDecided
 )
 """Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
 

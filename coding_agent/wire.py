@@ -13,6 +13,8 @@ from coding_agent.events import (
     CompactionEnd,
     CompactionStart,
     ModelUpdate,
+    PermissionAsked,
+    PermissionDecided,
     ProviderSwitched,
     QueueUpdate,
     RateLimitPaused,
@@ -142,7 +144,7 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
         case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
             return _camel_keys(asdict(event))
-        case ProviderSwitched() | RateLimitPaused():
+        case ProviderSwitched() | RateLimitPaused() | PermissionAsked() | PermissionDecided():
             return _camel_keys(asdict(event))
         case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
             return _camel_keys(asdict(event))

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 import lemon_ai
 from coding_agent.errors import UnknownTool
-from coding_agent.events import ProviderSwitched, RateLimitPaused
+from coding_agent.events import PermissionAsked, PermissionDecided, ProviderSwitched, RateLimitPaused
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
 from coding_agent.session.compaction import CompactionSettings
@@ -20,7 +20,7 @@ from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import AgentKey, AgentMessage, AgentOptions, AgentTool
 from lemon_ai import Model, StreamOptions, UnknownModel, find_model
-from lemon_otp import Pid
+from lemon_otp import Pid, self_pid
 
 if TYPE_CHECKING:
     from coding_agent.session.budget import Account
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 SessionTool: TypeAlias = Callable[[Pid], AgentTool]
 """Makes a tool for one session, given its process."""
 
-Tell: TypeAlias = Callable[[ProviderSwitched | RateLimitPaused], None]
+Tell: TypeAlias = Callable[[ProviderSwitched | RateLimitPaused | PermissionAsked | PermissionDecided], None]
+
+Companion: TypeAlias = Callable[[Pid, Path, Tell], Mapping[str, Any]]
+"""Something that goes along with a session: told its process, its file and where to tell the subscribers something when
+it begins, and again when it is reset. Answers further fields of `AgentOptions`; those it answers later are not used."""
 
 
 @frozen(kw_only=True)
@@ -54,6 +58,7 @@ class SessionOptions:
         fallback: Who else may answer, while nothing useful has come of a call.
         owner: When this process ends, however it does, so does the session.
         agent_key: What its agent is called in the agent registry, for one that is another session's subagent.
+        companions: What goes along with it: permissions, checkpoints.
     """
 
     cwd: Path
@@ -75,6 +80,7 @@ class SessionOptions:
     fallback: tuple[Candidate, ...] = ()
     owner: Pid | None = None
     agent_key: AgentKey | None = None
+    companions: tuple[Companion, ...] = field(default=(), repr=False)
 
     def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:
         """The same options, with these tools to make as well."""
@@ -150,6 +156,8 @@ def agent_options(
 ) -> AgentOptions:
     """What the session's agent is started with; `tell` is told what happens to its model calls."""
     settings = dict(options.agent_settings)
+    for join in options.companions:
+        settings.update(join(self_pid(), options.session_file, tell))
     if options.fallback:
         from coding_agent.session.fallback import with_fallback
 

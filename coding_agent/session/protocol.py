@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.events import CompactionEnd, ProviderSwitched, RateLimitPaused
+from coding_agent.events import CompactionEnd, PermissionAsked, PermissionDecided, ProviderSwitched, RateLimitPaused
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage
 from lemon_ai import ImageContent, Model, ToolCall
@@ -68,7 +68,7 @@ class Deliver:
 class Tell:
     """A notice for the subscribers, from a process that works for the session."""
 
-    notice: ProviderSwitched | RateLimitPaused
+    notice: ProviderSwitched | RateLimitPaused | PermissionAsked | PermissionDecided
 
 
 @frozen
