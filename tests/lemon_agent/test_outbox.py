@@ -15,7 +15,7 @@ async def second_subscriber(agent, delivery):
 
     async def body():
         while True:
-            message = await receive(lambda m: m == "take all" or isinstance(m, tuple))
+            message = await receive(lambda m: m == "take all")
             if message == "take all":
                 try:
                     while True:
