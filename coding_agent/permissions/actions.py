@@ -1,0 +1,155 @@
+"""Edge. A tool call as the actions that a policy is asked about: which files, which commands, which addresses."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from coding_agent.permissions.parts import ReadsFile, Unclear, WritesFile
+from coding_agent.permissions.policy import Action, Fetch, FileAccess, InShell, Use
+from coding_agent.tools.paths import PathGuard, Purpose, protected_folder
+from lemon_agent import ToolError
+
+READS: Final = frozenset({"read", "grep", "find", "ls", "glob"})
+WRITES: Final = frozenset({"write", "edit", "hashline_edit", "multiedit"})
+FETCHES: Final = frozenset({"web_fetch", "web_download", "web_search", "browser"})
+NOTES: Final = frozenset({"todo", "todoread", "todowrite", "ask_parent", "task"})
+"""Tools that touch nothing but what they keep themselves; what a subagent does comes here with its own calls."""
+_LOOKS: Final = frozenset({"list", "poll", "logs", "status", "clear", "kill"})
+
+
+@frozen
+class ToolUse:
+    """A tool call taken apart.
+
+    Attributes:
+        actions: What it does.
+        asks_guard: The paths, and what for, about which the path guard will ask as well.
+        shown: The whole of it, for a person who is asked.
+    """
+
+    actions: tuple[Action, ...]
+    asks_guard: tuple[tuple[str, Purpose], ...] = ()
+    shown: str = ""
+
+
+def tool_use(tool: str, args: Mapping[str, Any], guard: PathGuard) -> ToolUse:
+    """Take a call apart; looks at the disk to see where paths lead, so for a worker thread."""
+    finder = _Finder(tool, guard)
+    actions = tuple(finder.actions(args))
+    return ToolUse(actions, tuple(finder.asks_guard), shown(tool, args))
+
+
+def shown(tool: str, args: Mapping[str, Any]) -> str:
+    """A call as a person should see it before deciding: nothing hidden, control characters as escapes."""
+    main = main_text(args)
+    text = f"{tool}: {main}" if main else tool
+    return "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text)
+
+
+def main_text(args: Mapping[str, Any]) -> str:
+    """The argument that says most: the first with one of the usual names, else the first text."""
+    for name in ("command", "path", "url", "query", "code", "patch_text", "prompt"):
+        if isinstance(found := args.get(name), str) and found:
+            return found
+    return next((value for value in args.values() if isinstance(value, str) and value), "")
+
+
+class _Finder:
+    def __init__(self, tool: str, guard: PathGuard) -> None:
+        self.tool = tool
+        self.guard = guard
+        self.asks_guard: list[tuple[str, Purpose]] = []
+
+    def actions(self, args: Mapping[str, Any]) -> Iterator[Action]:
+        tool = self.tool
+        if tool in READS:
+            yield self.file(tool, str(args.get("path") or "."), "read")
+        elif tool in WRITES:
+            yield self.file(tool, str(args.get("path") or ""), "write", tolerant=tool != "write")
+        elif tool == "patch":
+            yield from self.patch(args)
+        elif tool == "bash":
+            yield from self.command(str(args.get("command") or ""))
+        elif tool == "process":
+            yield from self.process(args)
+        elif tool in FETCHES:
+            yield from self.fetch(args)
+        else:
+            yield Use(tool, main_text(args), harmless=tool in NOTES)
+
+    def file(self, tool: str, path: str, purpose: Purpose, *, tolerant: bool = True) -> Action:
+        """Where a path leads; one that leads nowhere is the tool's to refuse."""
+        try:
+            with self.guard.locate(path, tolerant=tolerant) as place:
+                question = self.guard._question(place, purpose)  # what the guard will ask, by itself
+                writes = purpose == "write"
+                inside = place.inside or question is None
+                relative = os.path.relpath(place.real, self.guard.root)
+                protected = protected_folder(relative) if writes and place.inside else None
+                if question is not None:
+                    self.asks_guard.append((place.real, purpose))
+                return FileAccess(tool, path, place.shown, place.real, inside, writes, protected)
+        except ToolError:
+            return Use(tool, path, harmless=True)
+
+    def patch(self, args: Mapping[str, Any]) -> Iterator[Action]:
+        from coding_agent.tools.patch_format import BadPatch, parse
+
+        try:
+            operations = parse(str(args.get("patch_text") or ""))
+        except BadPatch:
+            yield Use("patch", "", harmless=True)
+            return
+        for operation in operations:
+            yield self.file("patch", operation.path, "write")
+            if operation.move_to is not None:
+                yield self.file("patch", operation.move_to, "write")
+
+    def process(self, args: Mapping[str, Any]) -> Iterator[Action]:
+        match args.get("action"):
+            case "start":
+                yield from self.command(str(args.get("command") or ""))
+            case "write":
+                yield InShell(self.tool, Unclear("input for a program that runs already"))
+            case "restart":
+                yield InShell(self.tool, Unclear("a program is started again"))
+            case action:
+                yield Use(self.tool, str(action), harmless=action in _LOOKS)
+
+    def fetch(self, args: Mapping[str, Any]) -> Iterator[Action]:
+        yield Fetch(self.tool, str(args.get("url") or args.get("query") or ""))
+        path = args.get("path") or args.get("output_path")
+        if self.tool == "web_download" and isinstance(path, str):
+            yield self.file(self.tool, path, "write")
+
+    def command(self, command: str) -> Iterator[Action]:
+        """Every part of a shell command."""
+        from coding_agent.permissions.shell import NoParser, parts_of
+
+        try:
+            parts = parts_of(command)
+        except NoParser as missing:
+            yield InShell(self.tool, Unclear(str(missing)))
+            return
+        except RecursionError:
+            yield InShell(self.tool, Unclear("the command is nested too deep to follow"))
+            return
+        for part in parts or (Unclear("an empty command"),):
+            match part:
+                case WritesFile(path):
+                    yield self.redirection("write", path, "write")
+                case ReadsFile(path):
+                    yield self.redirection("read", path, "read")
+                case other:
+                    yield InShell(self.tool, other)
+
+    def redirection(self, tool: str, path: str, purpose: Purpose) -> Action:
+        """A file the shell opens. The path guard is not asked about it, so where it leads must be known."""
+        before = len(self.asks_guard)
+        found = self.file(tool, path, purpose, tolerant=False)
+        del self.asks_guard[before:]
+        if isinstance(found, Use):
+            return InShell(self.tool, Unclear(f"a redirection to {path}, which leads nowhere"))
+        return found
