@@ -9,8 +9,6 @@ Asked and told: see `agent_protocol`; started with `AgentOptions`
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, assert_never
 
-from attrs import frozen
-
 from lemon_agent import agent_protocol as ask
 from lemon_agent.agent_runs import Work, begin, finish_if_over, heard, overdue, take, timed_out
 from lemon_agent.agent_state import AgentOptions, AgentState, Progress, Queues, as_messages, as_queued
@@ -43,6 +41,7 @@ from lemon_otp import (
     call,
     cast,
     demonitor,
+    frozen,
     monitor,
     self_pid,
 )

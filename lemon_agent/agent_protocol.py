@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_agent.agent_state import AgentState, Queues
 from lemon_agent.errors import AgentError
 from lemon_agent.events import AgentMessage
 from lemon_agent.inbox import Queued, Taken
 from lemon_agent.outbox import Delivery
-from lemon_otp import MonitorRef, Pid, Request
+from lemon_otp import MonitorRef, Pid, Request, frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Literal
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from lemon_agent import agent_protocol as ask
 from lemon_agent.abort_signal import AbortSignal
@@ -37,7 +37,9 @@ from lemon_otp import (
     annotate,
     call,
     cancel_timer,
+    define,
     exit_signal,
+    frozen,
     monitor,
     reply,
     self_pid,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from lemon_agent.events import (
     AgentEnd,
@@ -50,6 +50,7 @@ from lemon_ai import (
     UserMessage,
     get_text,
 )
+from lemon_otp import define, frozen
 
 THIRTY_MINUTES_S = 1_800.0
 

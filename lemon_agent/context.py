@@ -5,10 +5,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import frozen
-
 from lemon_ai import ImageContent, TextContent, ThinkingContent, ToolCall
-from lemon_otp import telemetry
+from lemon_otp import frozen, telemetry
 
 WARNING_CHARS: Final = 200_000
 CRITICAL_CHARS: Final = 400_000

@@ -15,7 +15,7 @@ AgentError
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from lemon_otp import define
 
 if TYPE_CHECKING:
     from lemon_agent.loop.transcript import Violation

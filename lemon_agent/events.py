@@ -7,10 +7,11 @@ outcome; `ErrorEvent` or `Canceled` only when the stream that carries the events
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_agent.tools import AgentToolResult
 from lemon_ai import AssistantMessage, BlockEvent, Message, Tool, ToolResultMessage
+from lemon_otp import frozen
 
 Outcome: TypeAlias = Literal["completed", "stopped", "aborted", "error", "budget"]
 """How a run ended: nothing left to do, a hook stopped it, somebody aborted it, it failed, its turns were used up."""

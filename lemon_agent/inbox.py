@@ -7,9 +7,10 @@ follow-ups continue it once it would stop; next-turn messages wait for the next 
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from lemon_agent.events import AgentMessage
+from lemon_otp import frozen
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 """How much of a queue one drain takes."""

@@ -9,8 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import frozen
-
 from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
@@ -20,7 +18,7 @@ from lemon_agent.events import (
     ErrorEvent,
     MessageUpdate,
 )
-from lemon_otp import Pid, TimerRef, cancel_timer, mailbox_length, self_pid, send, send_after, telemetry
+from lemon_otp import Pid, TimerRef, cancel_timer, frozen, mailbox_length, self_pid, send, send_after, telemetry
 
 DEFAULT_WATERMARK: Final = 1000
 LOOK_EVERY: Final = 16

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import field
 
 from lemon_agent.agent import Agent
 from lemon_agent.agent_state import AgentOptions, AgentState
@@ -49,7 +49,7 @@ from lemon_ai import (
     ToolCall,
     ToolResultMessage,
 )
-from lemon_otp import Pid, Runtime, exit_signal, monitor, receive, sleep_s
+from lemon_otp import Pid, Runtime, define, exit_signal, frozen, monitor, receive, sleep_s
 
 MODEL: Final = Model(id="told", api="told", provider="told")
 """A model that belongs to no provider; for a `ScriptedModel` to stand in for."""

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from attrs import frozen
+from lemon_otp import frozen
 
 
 @frozen

@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import InvalidTool
 from lemon_ai import ImageContent, TextContent, Usage
+from lemon_otp import frozen
 
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 """May the model take what a result says as its own working material, or is it someone else's words?"""

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.events import AgentMessage
 from lemon_agent.inbox import Queued
 from lemon_agent.tools import AgentTool, AgentToolResult
 from lemon_ai import AssistantMessage, Message, Model, StreamOptions, ToolCall, ToolResultMessage
+from lemon_otp import frozen
 
 THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh")
 DEFAULT_MAX_TOOL_TURNS: Final = 25

@@ -11,7 +11,7 @@ when follow-ups wait. Whatever happens inside, the run ends with `TurnEnd` and `
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import field
 
 import lemon_ai
 from lemon_agent.abort_signal import AbortSignal
@@ -37,7 +37,7 @@ from lemon_agent.loop.tool_calls import not_executed, run_tool_calls
 from lemon_agent.loop.tool_set import ToolSet
 from lemon_agent.loop.transcript import interrupted_result
 from lemon_ai import AssistantMessage, ToolCall, ToolResultMessage
-from lemon_otp import Pid, TaskSupervisor, self_pid
+from lemon_otp import Pid, TaskSupervisor, define, frozen, self_pid
 
 LOOP_TASK_SUPERVISOR: Final = "loop_task_supervisor"
 BUDGET_REASON: Final = "max_tool_turns_exhausted"

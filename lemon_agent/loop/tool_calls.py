@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import field
 
 from lemon_agent.events import ToolExecutionEnd, ToolExecutionStart
 from lemon_agent.loop import tool_outcome as outcomes
@@ -34,8 +34,10 @@ from lemon_otp import (
     TimerRef,
     annotate,
     cancel_timer,
+    define,
     demonitor,
     exit_signal,
+    frozen,
     monitor,
     receive,
     self_pid,

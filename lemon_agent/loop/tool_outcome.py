@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from lemon_agent.errors import ToolError
 from lemon_agent.loop.config import KEEP, ToolOverride
 from lemon_agent.tools import AgentTool, AgentToolResult, ErrorInfo, error_result, error_text, normal_trust
 from lemon_ai import TextContent, ToolCall, ToolResultMessage
-from lemon_otp import ProcessExit
+from lemon_otp import ProcessExit, frozen
 
 ABORTED: Final = "Tool execution aborted"
 CUT_SHORT: Final = (

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from attrs import frozen
-
 from lemon_agent.events import ToolSchemaSnapshot
 from lemon_agent.tools import AgentTool
 from lemon_ai import Tool
-from lemon_otp import wall_ms
+from lemon_otp import frozen, wall_ms
 
 _unique: Final = itertools.count(1)
 _described: "WeakKeyDictionary[AgentTool, tuple[Tool, bytes]]" = WeakKeyDictionary()

@@ -5,8 +5,6 @@ import inspect
 from threading import get_ident
 from typing import Any
 
-from attrs import frozen
-
 from lemon_agent.events import ToolExecutionUpdate
 from lemon_agent.loop import tool_outcome as outcomes
 from lemon_agent.loop.run import Run
@@ -14,7 +12,7 @@ from lemon_agent.loop.tool_outcome import ToolOutcome
 from lemon_agent.process_groups import collect_into, kill_groups
 from lemon_agent.tools import AgentTool, AgentToolResult
 from lemon_ai import ToolCall, redact
-from lemon_otp import Task, annotate, current_runtime, self_pid, send, telemetry, wall_ms
+from lemon_otp import Task, annotate, current_runtime, frozen, self_pid, send, telemetry, wall_ms
 
 
 class ToolTask:

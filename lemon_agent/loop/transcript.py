@@ -8,10 +8,11 @@ results may be missing.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from lemon_agent.errors import InvalidTranscript
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage, UserMessage, get_tool_calls
+from lemon_otp import define, frozen
 
 ViolationKind: TypeAlias = Literal[
     "invalid_messages",
