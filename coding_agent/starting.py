@@ -7,6 +7,7 @@ from coding_agent.model_choice import ModelChoice
 from coding_agent.session.options import SessionOptions
 from coding_agent.settings import Settings
 from coding_agent.storage.session_manager import new_session_file, newest_session
+from coding_agent.subagents.delegate import with_subagents
 from coding_agent.tools import default_tools
 
 
@@ -30,7 +31,7 @@ def session_options(
                 f"there is no session for {settings.cwd} yet in {settings.session_dir}; leave out --continue"
             )
         file = newest
-    return SessionOptions(
+    options = SessionOptions(
         cwd=settings.cwd,
         model=choice.model,
         override_model=choice.asked_for,
@@ -39,3 +40,4 @@ def session_options(
         tools=tuple(default_tools(str(settings.cwd))),
         thinking_level=settings.thinking_level,
     )
+    return with_subagents(options)

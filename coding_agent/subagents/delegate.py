@@ -7,9 +7,8 @@ its definition names it and there is room for another floor.
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from attrs import field
+from attrs import evolve, field
 
 from coding_agent.session.options import SessionOptions, SessionTool
 from coding_agent.subagents import protocol as ask
@@ -17,59 +16,59 @@ from coding_agent.subagents.definitions import Definitions, load_definitions
 from coding_agent.tools.ask_parent import ask_parent_tool
 from coding_agent.tools.task import task_tool
 from lemon_agent import AgentTool
-from lemon_otp import DynamicSupervisor, Pid, StartFailed, call, define
-
-DEFAULT_DEPTH: Final = 1
-"""Floors of subagents below a person's session: they start no others."""
+from lemon_otp import DynamicSupervisor, Pid, StartFailed, call, define, frozen
 
 
-def with_subagents(
-    options: SessionOptions,
-    *,
-    definitions: Callable[[Path], Definitions] = load_definitions,
-    timeout_ms: int | None = ask.DEFAULT_TIMEOUT_MS,
-    depth: int = DEFAULT_DEPTH,
-) -> SessionOptions:
-    """The options of a session that can start subagents.
+@frozen(kw_only=True)
+class SubagentSettings:
+    """How a session's subagents are run.
 
-    Args:
-        options: The session.
-        definitions: Reads the definitions that hold in a working folder.
-        timeout_ms: The deadline of a subagent that the session waits for; None for none.
+    Attributes:
+        definitions: Reads the definitions that hold in a working folder; asked for each run.
+        timeout_ms: The deadline of subagents that are waited for, when nobody names one; None for none.
         depth: Floors of subagents; with 1 a subagent starts no others.
     """
-    maker = partial(_task_for, str(options.cwd), options.session_id, definitions, timeout_ms, depth, None)
+
+    definitions: Callable[[Path], Definitions] = load_definitions
+    timeout_ms: int | None = ask.DEFAULT_TIMEOUT_MS
+    depth: int = 1
+
+
+def with_subagents(options: SessionOptions, settings: SubagentSettings | None = None) -> SessionOptions:
+    """The options of a session that can start subagents: it has the `task` tool."""
+    maker = partial(_task_for, options.cwd, options.session_id, settings or SubagentSettings(), None)
     return options.with_session_tools([maker])
 
 
-def _task_for(
-    cwd: str,
-    session_id: str,
-    definitions: Callable[[Path], Definitions],
-    timeout_ms: int | None,
-    depth: int,
-    seat: Pid | None,
-    session: Pid,
-) -> AgentTool:
+def subagents_of(session: Pid, session_id: str, settings: SubagentSettings | None = None) -> "SessionSubagents":
+    """The way to the subagents of a session that runs, for a program that starts some itself."""
+    return _subagents(session_id, settings or SubagentSettings(), None, session)
+
+
+def _task_for(cwd: Path, session_id: str, settings: SubagentSettings, seat: Pid | None, session: Pid) -> AgentTool:
+    delegate = _subagents(session_id, settings, seat, session)
+    return task_tool(str(cwd), delegate=delegate, kinds=settings.definitions(cwd).by_name.values())
+
+
+def _subagents(session_id: str, settings: SubagentSettings, seat: Pid | None, session: Pid) -> "SessionSubagents":
     def below(place: ask.ChildPlace) -> tuple[SessionTool, ...]:
         asking = partial(_ask_parent_for, place)
         if place.depth < 1:
             return (asking,)
-        task = partial(_task_for, cwd, place.session_id, definitions, timeout_ms, place.depth, place.seat)
-        return asking, task
+        inner = evolve(settings, depth=place.depth)
+        return asking, partial(_task_for, place.cwd, place.session_id, inner, place.seat)
 
-    delegate = SessionSubagents(
+    return SessionSubagents(
         ask.CoordinatorOptions(
             session=session,
             session_id=session_id,
-            definitions=definitions,
+            definitions=settings.definitions,
             child_tools=below,
-            default_timeout_ms=timeout_ms,
+            default_timeout_ms=settings.timeout_ms,
             seat=seat,
-            depth=depth,
+            depth=settings.depth,
         )
     )
-    return task_tool(cwd, delegate=delegate, kinds=definitions(Path(cwd)).by_name.values())
 
 
 def _ask_parent_for(place: ask.ChildPlace, session: Pid) -> AgentTool:

@@ -3,16 +3,20 @@
 A refusal is answered with the `CodingAgentError` that says why; `coordinator` raises it in the caller.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field
 
-from coding_agent.session.budget import Budget
 from coding_agent.subagents.definitions import Definitions
 from lemon_agent import AgentTool
 from lemon_otp import Pid, Request, frozen
+
+if TYPE_CHECKING:
+    from coding_agent.session.budget import Budget
 
 Status: TypeAlias = Literal["completed", "error", "timeout", "aborted"]
 """How a subagent ended."""
@@ -90,7 +94,7 @@ class CoordinatorOptions:
     session: Pid
     session_id: str
     definitions: Callable[[Path], Definitions]
-    child_tools: Callable[["ChildPlace"], tuple[Callable[[Pid], AgentTool], ...]] = field(repr=False)
+    child_tools: Callable[[ChildPlace], tuple[Callable[[Pid], AgentTool], ...]] = field(repr=False)
     default_timeout_ms: int | None = DEFAULT_TIMEOUT_MS
     seat: Pid | None = None
     depth: int = 1
@@ -102,6 +106,7 @@ class ChildPlace:
 
     run_id: str
     session_id: str
+    cwd: Path
     coordinator: Pid
     seat: Pid
     depth: int

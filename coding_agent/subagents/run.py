@@ -174,7 +174,7 @@ class _Run:
         key = (options.session_id, order.role, order.index)
         child = child_options(parent, order.spec, order.definition, owner=self_pid(), key=key)
         depth = options.depth - 1 if may_start_others(order.definition, options.depth) else 0
-        place = ChildPlace(order.run_id, child.session_id, order.coordinator, self_pid(), depth)
+        place = ChildPlace(order.run_id, child.session_id, child.cwd, order.coordinator, self_pid(), depth)
         child = child.with_session_tools(options.child_tools(place))
         session = self.session = await start_session(child)
         self._watch = monitor(session)
