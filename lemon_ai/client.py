@@ -97,7 +97,12 @@ async def _begin(provider: Provider, request: ProviderRequest, owner: Pid | None
     running = open_model_stream(request.model, timeout_ms=request.options.stream_timeout, owner=owner)
     try:
         worker = await TaskSupervisor.start_child(
-            SUPERVISOR, run_call, running, provider, request, label=f"{request.model.provider}/{request.model.id}"
+            SUPERVISOR,
+            run_call,
+            running,
+            provider,
+            request,
+            label=f"client[{request.model.provider}/{request.model.id}]",
         )
     except BaseException:
         running.cancel("canceled")

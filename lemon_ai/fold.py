@@ -11,13 +11,12 @@ its own affair.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import evolve
 
+from lemon_ai.block import Block, Facts, Kind
 from lemon_ai.errors import ProviderError, StreamTruncated
 from lemon_ai.events import (
     StreamDone,
@@ -45,95 +44,14 @@ from lemon_ai.messages import (
     Usage,
 )
 from lemon_ai.models.model import Model, calculate_cost
-from lemon_ai.partial_json import PartialJson, parse_arguments
-from lemon_otp import frozen, wall_ms
+from lemon_ai.partial_json import parse_arguments
+from lemon_otp import wall_ms
 
-Kind = Literal["text", "thinking", "tool"]
-
-
-@frozen
-class _Facts:
-    """What is known of a block beside its pieces."""
-
-    id: str = ""
-    name: str = ""
-    signature: str | None = None
-    redacted: bool = False
-
-
-_NO_FACTS = _Facts()
 _START_EVENTS: Mapping[Kind, type[TextStart] | type[ThinkingStart] | type[ToolCallStart]] = {
     "text": TextStart,
     "thinking": ThinkingStart,
     "tool": ToolCallStart,
 }
-
-
-class _Block:
-    """One content block: its pieces, and the moment each of them came at."""
-
-    __slots__ = (
-        "_json",
-        "_json_read",
-        "_prefix",
-        "_prefix_count",
-        "closed_at",
-        "facts",
-        "final",
-        "index",
-        "kind",
-        "marks",
-        "opened_at",
-        "parts",
-    )
-
-    def __init__(self, kind: Kind, index: int, opened_at: int, facts: _Facts) -> None:
-        self.kind: Kind = kind
-        self.index = index
-        self.opened_at = opened_at
-        self.closed_at: int | None = None
-        self.final: AssistantContent | None = None
-        self.parts: list[str] = []
-        self.marks = array("q")
-        self.facts: list[tuple[int, _Facts]] = [(opened_at, facts)]
-        self._prefix = ""
-        self._prefix_count = 0
-        self._json: PartialJson | None = None
-        self._json_read = 0
-
-    def text_at(self, at: int) -> str:
-        count = len(self.parts) if not self.marks or self.marks[-1] <= at else bisect_right(self.marks, at)
-        if count < self._prefix_count:
-            return "".join(self.parts[:count])
-        if count > self._prefix_count:
-            self._prefix += "".join(self.parts[self._prefix_count : count])
-            self._prefix_count = count
-        return self._prefix
-
-    def facts_at(self, at: int) -> _Facts:
-        for since, facts in reversed(self.facts):
-            if since <= at:
-                return facts
-        return _NO_FACTS
-
-    def arguments_at(self, at: int) -> dict[str, Any]:
-        count = bisect_right(self.marks, at)
-        if self._json is None or count < self._json_read:
-            self._json, self._json_read = PartialJson(), 0
-        for fragment in self.parts[self._json_read : count]:
-            self._json.feed(fragment)
-        self._json_read = count
-        return self._json.value()
-
-    def content_at(self, at: int) -> AssistantContent:
-        if self.final is not None and self.closed_at is not None and self.closed_at <= at:
-            return self.final
-        facts = self.facts_at(at)
-        if self.kind == "text":
-            return TextContent(self.text_at(at), facts.signature)
-        if self.kind == "thinking":
-            return ThinkingContent(self.text_at(at), facts.signature, facts.redacted)
-        return ToolCall(facts.id, facts.name or "unknown_tool", self.arguments_at(at), facts.signature)
 
 
 class Fold:
@@ -152,8 +70,8 @@ class Fold:
         self.finished = False
         self._started = False
         self._at = 0
-        self._blocks: list[_Block] = []
-        self._by_key: dict[Hashable, _Block] = {}
+        self._blocks: list[Block] = []
+        self._by_key: dict[Hashable, Block] = {}
         self._taken_ids = taken_ids
         self._tokens: dict[str, int] = {}
         self._multiplier = 1.0
@@ -187,7 +105,7 @@ class Fold:
 
     def text_start(self, key: Hashable = "text", *, signature: str | None = None) -> list[StreamEvent]:
         """A text block opens, and the text or thinking before it ends."""
-        return self._open("text", key, _Facts(signature=signature))
+        return self._open("text", key, Facts(signature=signature))
 
     def thinking(self, delta: str, key: Hashable = "thinking", *, signature: str | None = None) -> list[StreamEvent]:
         """More thinking; opens the block if it is not open. `signature` is used for the opening only."""
@@ -207,7 +125,7 @@ class Fold:
         self, key: Hashable = "thinking", *, signature: str | None = None, redacted: bool = False
     ) -> list[StreamEvent]:
         """A thinking block opens, and the text or thinking before it ends."""
-        return self._open("thinking", key, _Facts(signature=signature, redacted=redacted))
+        return self._open("thinking", key, Facts(signature=signature, redacted=redacted))
 
     def tool_start(
         self, key: Hashable, call_id: str | None = "", name: str | None = "", *, thought_signature: str | None = None
@@ -217,7 +135,7 @@ class Fold:
         if block is not None and block.kind == "tool" and block.closed_at is None:
             self.tool_facts(key, call_id=call_id, name=name, thought_signature=thought_signature)
             return []
-        return self._open("tool", key, _Facts(call_id or "", name or "", thought_signature))
+        return self._open("tool", key, Facts(call_id or "", name or "", thought_signature))
 
     def tool_args(self, key: Hashable, fragment: str) -> list[StreamEvent]:
         """More of a call's arguments; opens the call if its id has not come yet."""
@@ -412,25 +330,25 @@ class Fold:
         self._at += 1
         return self._at
 
-    def _learn(self, block: _Block, facts: _Facts) -> None:
+    def _learn(self, block: Block, facts: Facts) -> None:
         if block.closed_at is not None:
             block.final = _signed(block.final, facts.signature)
         block.facts.append((self._moment(), facts))
 
-    def _open(self, kind: Kind, key: Hashable, facts: _Facts) -> list[StreamEvent]:
+    def _open(self, kind: Kind, key: Hashable, facts: Facts) -> list[StreamEvent]:
         if self.finished:
             return []
         events: list[StreamEvent] = self.start()
         before = self._by_key.get(key)
         in_the_way = [b for b in self._blocks if b.closed_at is None and (b.kind != "tool" or b is before)]
         events.extend(self._close(block, None) for block in in_the_way)
-        block = _Block(kind, len(self._blocks), self._moment(), facts)
+        block = Block(kind, len(self._blocks), self._moment(), facts)
         self._blocks.append(block)
         self._by_key[key] = block
         events.append(_START_EVENTS[kind](block.index, source=self, at=block.opened_at))
         return events
 
-    def _close(self, block: _Block, whole: str | None, *, cut: bool = False) -> StreamEvent:
+    def _close(self, block: Block, whole: str | None, *, cut: bool = False) -> StreamEvent:
         text = block.text_at(self._at) if whole is None else whole
         at = block.closed_at = self._moment()
         facts = block.facts[-1][1]
@@ -447,7 +365,7 @@ class Fold:
         block.final = call
         return ToolCallEnd(block.index, call, source=self, at=at)
 
-    def _unique_id(self, block: _Block, wanted: str) -> str:
+    def _unique_id(self, block: Block, wanted: str) -> str:
         others = {other.facts[-1][1].id for other in self._blocks if other.index < block.index and other.kind == "tool"}
         if not wanted:
             wanted = f"call_stream_{block.index}"
