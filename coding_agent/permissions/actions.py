@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from coding_agent.permissions.parts import ReadsFile, Unclear, WritesFile
+from coding_agent.permissions.parts import ReadsFile, Run, Unclear, WritesFile
 from coding_agent.permissions.policy import Action, Fetch, FileAccess, InShell, Use
 from coding_agent.tools.paths import PathGuard, Purpose, protected_folder
 from lemon_agent import ToolError
@@ -142,8 +142,8 @@ class _Finder:
                     yield self.redirection("write", path, "write")
                 case ReadsFile(path):
                     yield self.redirection("read", path, "read")
-                case other:
-                    yield InShell(self.tool, other)
+                case Run() | Unclear():
+                    yield InShell(self.tool, part)
 
     def redirection(self, tool: str, path: str, purpose: Purpose) -> Action:
         """A file the shell opens. The path guard is not asked about it, so where it leads must be known."""

@@ -52,6 +52,18 @@ class ReadsFile:
 
 
 @frozen
+class RunsFile:
+    """A file of one's own is run; says something only beside a part that may have written it."""
+
+    path: str
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return self.path
+
+
+@frozen
 class Unclear:
     """Something whose effect cannot be known beforehand."""
 
@@ -63,5 +75,5 @@ class Unclear:
         return self.why
 
 
-Part: TypeAlias = Run | WritesFile | ReadsFile | Unclear
+Part: TypeAlias = Run | WritesFile | ReadsFile | RunsFile | Unclear
 """Closed."""

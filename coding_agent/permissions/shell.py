@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from coding_agent.permissions.parts import Part, ReadsFile, Run, Unclear, WritesFile
-from coding_agent.permissions.shell_programs import changes_meaning, expand
+from coding_agent.permissions.parts import Part, ReadsFile, Run, RunsFile, Unclear, WritesFile
+from coding_agent.permissions.shell_programs import changes_meaning, expand, program_name
 from coding_agent.permissions.shell_words import NotOneWord, Word, word
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _PARAMETER_OPERATORS: Final = frozenset(
 _ARITHMETIC_TESTS: Final = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _HIDDEN: Final = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({\[A-Za-z_0-9@*#?!$-])")
 _HARMLESS_TARGETS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+_WRITERS: Final = frozenset({"tee", "cp", "mv", "ln", "dd", "install", "sed", "curl", "wget", "tar", "unzip", "patch", "chmod"})
 _MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _JOINED_LINE: Final = re.compile(r"(?<![ \t\\])\\\n|\\\\\n")
 
@@ -62,7 +63,21 @@ def parts_of(command: str) -> tuple[Part, ...]:
     found = list(_Reader(0).read(command))
     if any(isinstance(part, Run) and part.words[0].text in _MOVES for part in found):
         found = [_elsewhere(part) for part in found]
-    return tuple(found)
+    return tuple(_without_files_run(found))
+
+
+def _without_files_run(found: list[Part]) -> Iterator[Part]:
+    """A program in a file is judged by its name, unless the command itself may have written it just before."""
+    writes = any(isinstance(part, WritesFile) or _writer(part) for part in found)
+    for part in found:
+        if not isinstance(part, RunsFile):
+            yield part
+        elif writes:
+            yield Unclear(f"{part.path} is run, and may have been written just before")
+
+
+def _writer(part: Part) -> bool:
+    return isinstance(part, Run) and program_name(part.words[0]) in _WRITERS
 
 
 def _elsewhere(part: Part) -> Part:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve
 
-from coding_agent.permissions.parts import Part, ReadsFile, Run, Unclear
+from coding_agent.permissions.parts import Part, ReadsFile, Run, RunsFile, Unclear
 from coding_agent.permissions.shell_words import OPEN, Word, literal
 
 ParseCode: TypeAlias = Callable[[str], Iterator[Part]]
@@ -113,6 +113,10 @@ _HARMLESS_VARIABLES: Final = re.compile(
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|GIT_TERMINAL_PROMPT)\Z"
 )
 _NOT_EXPORTED_YET: Final = re.compile(r"[a-z_][A-Za-z0-9_]*\Z|[A-Z]\Z")
+_RUNS_CODE: Final = re.compile(
+    r"(BASH_ENV|ENV|PATH|IFS|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|BASH_FUNC.*|SHELL|.*PAGER|.*EDITOR|VISUAL|BROWSER"
+    r"|LD_.*|DYLD_.*|GIT_.*|.*_COMMAND|.*_ASKPASS|LESSOPEN|LESSCLOSE|PYTHON.*|PERL.*|RUBY.*|NODE_.*|JAVA_.*|GCONV_PATH)\Z"
+)
 _DEPTH_MAX: Final = 20
 
 
@@ -144,6 +148,11 @@ def expand(run: Run, parse: ParseCode, depth: int = 0) -> Iterator[Part]:
         yield Unclear("commands within commands, too deep to follow")
         return
     yield evolve(run, plain_wrapper=name in PLAIN_WRAPPERS)
+    for variable in run.environment:
+        if _RUNS_CODE.match(variable):
+            yield Unclear(f"{variable} can name code to run")
+    if "/" in (run.words[0].text or ""):
+        yield RunsFile(run.words[0].text or "")
     yield from _inner(name, run, parse, depth)
 
 
@@ -258,7 +267,7 @@ def _shell(name: str, arguments: Sequence[Word], parse: ParseCode) -> Iterator[P
             rest = rest[2:]
         elif re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", text):
             rest = rest[1:]
-            while rest and rest[0].text is not None and re.match(r"[-+][A-Za-z]", rest[0].text):
+            while rest and rest[0].text is not None and re.match(r"[-+]([A-Za-z]|-?\Z)", rest[0].text):
                 rest = rest[1:]  # more options may stand between -c and the code
             yield from _code(rest[:1], f"{name} -c", parse)
             return
@@ -270,6 +279,7 @@ def _shell(name: str, arguments: Sequence[Word], parse: ParseCode) -> Iterator[P
                 break
         else:
             yield ReadsFile(text)
+            yield RunsFile(text)
             return
     if not (len(rest) == 1 and rest[0].text in ("--version", "--help")):
         yield Unclear(f"{name} runs whatever it reads")
