@@ -1,0 +1,63 @@
+"""A host whose session has a subagent at work: killed, interrupted, and asked again."""
+
+import json
+import signal
+
+import pytest
+
+from tests.flows.hosts import Machine, gone_within, pids_with
+
+SCRIPTED = ("--model", "scripted/echo")
+
+
+def delegating(marker: str) -> str:
+    """A prompt whose one tool call starts a subagent whose one tool call sleeps."""
+    inner = f'@tool bash {{"command": "exec -a {marker} sleep 600"}}\n@turn\n@text Never said.'
+    call = json.dumps({"prompt": inner, "description": "sleeps"})
+    return f"@tool task {call}\n@turn\n@text Never said."
+
+
+def start(machine: Machine, marker: str):
+    host = machine.start("--json", "--deltas", "-p", delegating(marker), *SCRIPTED)
+    host.wait_for("tool_execution_start")
+    while not [pid for pid in pids_with(marker) if name_of(pid) == marker]:
+        assert host.process.poll() is None, host.finish()
+    return host
+
+
+def name_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[0].decode()
+    except OSError:
+        return ""
+
+
+def stored(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.requirement("INV-4.3", "INV-4.4", "BR-071")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_host_that_ends_takes_the_processes_of_its_subagents_along(machine, number):
+    """
+    kill -9, Ctrl-C or SIGTERM while a subagent's tool runs: the tool's processes are gone, each conversation is in its
+    own file, the run of a killed host is recorded as lost once the session goes on, and the next prompt works.
+    """
+    marker = f"lemon-subagent-{number}"
+    host = start(machine, marker)
+
+    host.send(number)
+    host.finish()
+    assert gone_within(marker, 5.0)
+
+    (child,) = machine.session_dir.rglob("subagents/*.jsonl")
+    (parent,) = [path for path in machine.session_files() if path != child]
+    assert stored(child)[0]["parentSession"] == str(parent)
+    assert "sleep 600" in child.read_text()
+    again = f"@tool task {json.dumps({'prompt': 'short'})}\n@turn\n@text Over."
+    done = machine.run("--continue", "-p", again, *SCRIPTED)
+    assert (done.returncode, done.stdout) == (0, "Over.\n"), done.stderr
+    statuses = [line["status"] for line in stored(parent.with_name(parent.name + ".runs"))]
+    assert statuses[-3:] == ["queued", "running", "completed"]
+    assert ("lost" if number == signal.SIGKILL else "aborted") in statuses
