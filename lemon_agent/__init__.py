@@ -63,6 +63,7 @@ from lemon_agent.loop.loop import agent_loop, agent_loop_continue
 from lemon_agent.loop.transcript import Violation, dangling_calls, interrupted_result, repaired, violations
 from lemon_agent.outbox import Delivery, Flush, Outbox
 from lemon_agent.process_groups import process_group
+from lemon_agent.proxy import ProxyStream
 from lemon_agent.security import external_content
 from lemon_agent.tool_arguments import check_arguments
 from lemon_agent.tools import (
@@ -127,6 +128,7 @@ __all__ = [
     "OnUpdate",
     "Outbox",
     "Outcome",
+    "ProxyStream",
     "QueueMode",
     "Queues",
     "RetryRule",
