@@ -38,7 +38,7 @@ demo-local: $(VENV)/.local ## Run the main job on a real llama.cpp server on loo
 	@$(BIN)/python -m lemon_ai.local_server -- $(DEMO) -p "Say hello in one short sentence."
 
 test: setup apt-test $(VENV)/.local ## Set up and pass the tests
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory check
 	@if command -v elixir >/dev/null 2>&1; then $(MAKE) --no-print-directory fuzz; else echo "elixir is not installed: the comparison of fresh seeds with a live BEAM was left out"; fi
 
 check: setup fmt lint types layers unit docs ## What CI holds every change to
