@@ -75,7 +75,11 @@ def test_only_the_notifier_sends_events():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr in told:
                 senders.add(path.name)
-            if isinstance(node, ast.Call) and "SessionEvent" in ast.dump(node) and getattr(node.func, "id", "") == "send":
+            if (
+                isinstance(node, ast.Call)
+                and "SessionEvent" in ast.dump(node)
+                and getattr(node.func, "id", "") == "send"
+            ):
                 senders.add(path.name)
 
     assert senders == {"notifier.py"}
