@@ -13,7 +13,7 @@ from lemon_otp.clock import Timer
 from lemon_otp.errors import CallFailed, CallTimeout
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import DEPTH_MAX, MAIL, READY, Scheduler
+from lemon_otp.scheduler import MAIL, READY, Scheduler
 
 CALL: Final = "$gen_call"
 CAST: Final = "$gen_cast"
@@ -119,7 +119,7 @@ def send_request(runtime: Scheduler, target: Process, message: tuple[Any, ...]) 
         and target.coro is None
         and not target.mailbox
         and runtime.fuel > 0
-        and len(runtime.outer) < DEPTH_MAX
+        and (not runtime.outer or runtime.has_room())
     ):
         box = target.mailbox
         if box is None:

@@ -14,6 +14,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Final, Protocol
 
+from lemon_otp.errors import BadArgument
+
 
 class Clock(Protocol):
     """What a runtime needs to know about time."""
@@ -29,6 +31,10 @@ class Clock(Protocol):
     def arm(self, timers: Timers, when_s: float) -> None:
         """See to it that `timers.fire()` is called when the clock reaches `when_s`."""
         ...
+
+
+WAIT_S_MAX: Final = 86_400.0
+"""The longest that a loop is asked to wait at a time; not every loop takes more, or infinity."""
 
 
 class RealClock:
@@ -52,7 +58,9 @@ class RealClock:
                 return
             self._handle.cancel()
         self._armed_for_s = when_s
-        self._handle = timers.loop.call_later(max(0.0, when_s - time.monotonic()), self._expired, timers)
+        self._handle = timers.loop.call_later(
+            min(max(0.0, when_s - time.monotonic()), WAIT_S_MAX), self._expired, timers
+        )
 
     def _expired(self, timers: Timers) -> None:
         self._handle = None
@@ -98,7 +106,9 @@ class Timers:
         return self.add_at(self.clock.monotonic_s() + delay_s, callback, *args)
 
     def add_at(self, when_s: float, callback: Callable[..., None], *args: Any) -> Timer:
-        """Call `callback(*args)` when the clock reaches `when_s`."""
+        """Call `callback(*args)` when the clock reaches `when_s`. Raises BadArgument when that is no number."""
+        if when_s != when_s:
+            raise BadArgument(f"{when_s!r} is no moment; expected a number of seconds")
         timer = Timer(when_s, callback, args)
         heap = self._heap
         heappush(heap, (when_s, next(self._numbers), timer))
@@ -127,15 +137,18 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def fire(self) -> None:
-        """Call what has fallen due, oldest first, and wait for the next."""
+        """Call what has fallen due, oldest first, and wait for the next; also when one of them raises."""
         now_s = self.clock.monotonic_s()
-        while (due_s := self.next_due_s()) is not None and due_s <= now_s:
-            timer = heappop(self._heap)[2]
-            callback, timer.callback = timer.callback, None
-            if callback is not None:
-                callback(*timer.args)
-        if due_s is not None:
-            self.clock.arm(self, due_s)
+        try:
+            while (due_s := self.next_due_s()) is not None and due_s <= now_s:
+                timer = heappop(self._heap)[2]
+                callback, timer.callback = timer.callback, None
+                if callback is not None:
+                    callback(*timer.args)
+        finally:
+            due_s = self.next_due_s()
+            if due_s is not None:
+                self.clock.arm(self, due_s)
 
     def clear(self) -> None:
         """Drop every timer, when the runtime ends."""

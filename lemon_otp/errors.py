@@ -34,6 +34,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lemon_otp.exits import describe
+
 
 class OtpError(Exception):
     """Base of every error of this package."""
@@ -107,7 +109,7 @@ class CallFailed(OtpError):
     """
 
     def __init__(self, reason: Any, target: object = None) -> None:
-        super().__init__(f"call to {target!r} failed: {reason!r}")
+        super().__init__(f"call to {describe(target)} failed: {describe(reason)}")
         self.reason = reason
         self.target = target
 
@@ -128,7 +130,7 @@ class StartFailed(OtpError):
     """
 
     def __init__(self, reason: Any) -> None:
-        super().__init__(f"start failed: {reason!r}")
+        super().__init__(f"start failed: {describe(reason)}")
         self.reason = reason
 
 
@@ -167,7 +169,7 @@ class ApplicationFailed(StartFailed):
 
     def __init__(self, application: str, reason: Any) -> None:
         super().__init__(reason)
-        self.args = (f"application {application!r} did not start: {reason!r}",)
+        self.args = (f"application {application!r} did not start: {describe(reason)}",)
         self.application = application
 
 
@@ -180,7 +182,7 @@ class BadReturn(OtpError):
     """
 
     def __init__(self, where: str, value: object, expected: str) -> None:
-        super().__init__(f"{where} returned {value!r}; expected {expected}")
+        super().__init__(f"{where} returned {describe(value)}; expected {expected}")
         self.value = value
         self.expected = expected
 
@@ -189,7 +191,7 @@ class UnhandledMessage(OtpError):
     """A server was sent something that its class does not define the callback for."""
 
     def __init__(self, server: str, callback: str, message: object) -> None:
-        super().__init__(f"{server} does not define {callback}, but was sent {message!r}")
+        super().__init__(f"{server} does not define {callback}, but was sent {describe(message)}")
         self.server = server
         self.callback = callback
         self.message = message
@@ -207,7 +209,7 @@ class BadChildSpec(OtpError):
     """
 
     def __init__(self, reason: Any, detail: str = "") -> None:
-        super().__init__(detail or f"bad child specification: {reason!r}")
+        super().__init__(detail or f"bad child specification: {describe(reason)}")
         self.reason = reason
 
 
@@ -219,7 +221,7 @@ class NotFound(OtpError):
     """The supervisor has no such child."""
 
     def __init__(self, child: object = None) -> None:
-        super().__init__(f"no such child: {child!r}")
+        super().__init__(f"no such child: {describe(child)}")
         self.child = child
 
 
@@ -270,7 +272,7 @@ class StreamFailed(OtpError):
     """
 
     def __init__(self, reason: Any, partial: Any = None) -> None:
-        super().__init__(f"the stream ended without a result: {reason!r}")
+        super().__init__(f"the stream ended without a result: {describe(reason)}")
         self.reason = reason
         self.partial = partial
 

@@ -28,7 +28,7 @@ from lemon_otp.errors import (
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Name, Pid, Via
 from lemon_otp.process import current_process, resolve
-from lemon_otp.scheduler import CURRENT, DEPTH_MAX
+from lemon_otp.scheduler import CURRENT
 from lemon_otp.server_process import ServerProcess, log_unexpected
 from lemon_otp.stepper import give_way
 from lemon_otp.system import Terminate
@@ -182,7 +182,7 @@ async def start_server(
         me.link(process)
     if runtime.fuel <= 0 and me.is_main_line():
         await give_way()
-    if len(runtime.outer) < DEPTH_MAX and runtime.fuel > 0:
+    if runtime.has_room():
         runtime.fuel -= 1
         runtime.run_inside(process)
     else:

@@ -19,7 +19,7 @@ from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash, report_leftover_error, report_zombie
 from lemon_otp.errors import NotAProcess, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down, Exit, is_normal, is_orderly
-from lemon_otp.mailbox import NOTHING, Mailbox, Match, insert_urgent, take
+from lemon_otp.mailbox import NOTHING, Mailbox, Match, discard, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
 from lemon_otp.relations import Related, Ties
 from lemon_otp.scheduler import CURRENT, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
@@ -98,9 +98,15 @@ class Process(Related):
         repeated = self.side.repeated if self.side is not None else None
         if box and repeated and self.exit_reason is ALIVE:
             insert_urgent(box, message, lambda waiting: id(waiting) in repeated)
+            self.interrupts().reordered = True
             self.wake()
         else:
             self.deliver(message)
+
+    def discard(self, match: Match) -> None:
+        """Drop every message that `match` accepts."""
+        if self.mailbox and discard(self.mailbox, match) and not self.is_main_line():
+            self.interrupts().reordered = True
 
     def wake(self) -> None:
         """Give a process that waits for a message a turn."""
@@ -120,7 +126,10 @@ class Process(Related):
         seen = 0
         try:
             while True:
-                box = self.mailbox
+                box, side = self.mailbox, self.side
+                if side is not None and side.reordered:
+                    side.reordered = False
+                    seen = 0
                 if box:
                     found = take(box, match, seen)
                     if found is not NOTHING:

@@ -16,7 +16,7 @@ from lemon_otp.clock import Timer
 from lemon_otp.errors import BadArgument, NoProcess, NoRegistry, NotAProcess, ProcessExit
 from lemon_otp.exits import Down, Exit
 from lemon_otp.machine import Process
-from lemon_otp.mailbox import Match, discard
+from lemon_otp.mailbox import Match
 from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
 from lemon_otp.scheduler import CURRENT, MAIL, TASKS, Scheduler
@@ -161,6 +161,10 @@ def _spawn(
 # Messages.
 
 
+def _no_address(address: object) -> BadArgument:
+    return BadArgument(f"{address!r} is no address; expected a Pid, a registered name or a Via")
+
+
 def resolve(address: Address) -> Process | None:
     """The live process that an address names, if there is one.
 
@@ -176,7 +180,7 @@ def resolve(address: Address) -> Process | None:
         if service is None:
             raise NoRegistry(address.registry)
         return service.whereis(address.key)  # type: ignore[return-value]
-    raise BadArgument(f"{address!r} is no address; expected a Pid, a registered name or a Via")
+    raise _no_address(address)
 
 
 def send(address: Address, message: Any) -> None:
@@ -215,15 +219,17 @@ def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Ge
         runtime = process.runtime
         if TASKS.get(runtime.loop) is process:
             while True:
-                box = process.mailbox
-                if not box:
+                if not process.mailbox:  # in no variable here, which would keep it while this waits
                     yield MAIL
+                    if not process.mailbox:
+                        continue
                 elif runtime.fuel > 0 and not process.alert:
                     runtime.fuel -= 1
-                    process.handled += 1
-                    return box.popleft()
                 else:
                     yield None
+                    continue
+                process.handled += 1
+                return process.mailbox.popleft()
     return (yield from process.wait_message(match, timeout_s))
 
 
@@ -276,9 +282,7 @@ def demonitor(ref: MonitorRef, *, flush: bool = False) -> bool:
     """End a monitor; whether it was active. No Down of it comes any more; `flush` drops one that has come."""
     was_active = ref.owner.demonitor(ref) if ref.owner is current_process() else False
     if flush and not was_active:
-        box = current_process().mailbox
-        if box:
-            discard(box, lambda message: type(message) is Down and message.ref is ref)
+        current_process().discard(lambda message: type(message) is Down and message.ref is ref)
     return was_active
 
 
@@ -385,6 +389,8 @@ class TimerRef:
 def send_after(address: Address, message: Any, delay_s: float) -> TimerRef:
     """Send `message` after `delay_s` seconds, to whoever then has the address."""
     runtime = current_runtime()
+    if not isinstance(address, Process | str | Via):
+        raise _no_address(address)
     ref = TimerRef(runtime, address, message, None)
     ref.timer = runtime.timers.add(delay_s, ref.fire)
     return ref
@@ -395,9 +401,11 @@ def send_interval(address: Address, message: Any, every_s: float) -> TimerRef:
 
     System messages overtake those that wait at the end of the receiver's mailbox.
     """
-    if every_s <= 0:
+    if not every_s > 0:
         raise BadArgument(f"every_s={every_s!r}; expected a positive number of seconds")
     runtime = current_runtime()
+    if not isinstance(address, Process | str | Via):
+        raise _no_address(address)
     ref = TimerRef(runtime, address, message, every_s)
     ref.timer = runtime.timers.add(every_s, ref.fire)
     return ref

@@ -32,6 +32,8 @@ TURNS: Final = 512
 """Turns that are given in one callback of the loop."""
 DEPTH_MAX: Final = 12
 """Calls that may be answered inside one another on the Python stack."""
+FRAMES_MAX: Final = 300
+"""So deep may the Python stack be where an inner call is still answered on it: who is called needs room of its own."""
 
 WARM_S: Final = 1.0
 """How long an idle process keeps an empty mailbox, at most twice as long."""
@@ -170,12 +172,12 @@ class Scheduler:
             if not queue or self.fuel <= 0:
                 return
             process = queue.popleft()
-            if process.status:  # is not READY: it ended while it stood in the queue
-                continue
             coro = process.coro
             tasks[loop] = process
             try:
                 if process.alert:
+                    if process.status:  # is not READY: it ended while it stood in the queue
+                        continue
                     waits_for = process.context.run(process.alerted_step)
                 elif coro is None:
                     waits_for = process.context.run(process.first_step)
@@ -188,12 +190,12 @@ class Scheduler:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
             else:
-                if waits_for is DONE:
+                if waits_for is MAIL and not process.alert:
+                    process.status = MAIL
+                elif waits_for is DONE:
                     pass
                 elif process.alert:
                     process.suspended(waits_for)
-                elif waits_for is MAIL:
-                    process.status = MAIL
                 elif waits_for is None:
                     queue.append(process)
                 else:
@@ -226,6 +228,18 @@ class Scheduler:
                 tasks[loop] = outer
             if not self.scheduled:
                 self._schedule()
+
+    def has_room(self) -> bool:
+        """Whether another process may have a turn inside the running one."""
+        if self.fuel <= 0 or len(self.outer) >= DEPTH_MAX:
+            return False
+        if not self.outer:
+            return True
+        try:
+            sys._getframe(FRAMES_MAX)
+        except ValueError:
+            return True
+        return False
 
     def _schedule(self) -> None:
         if self.queue and not self.scheduled:

@@ -69,6 +69,7 @@ class Interrupts:
         "future",
         "must_cancel",
         "own_signals",
+        "reordered",
         "repeated",
         "thrown",
     )
@@ -84,6 +85,7 @@ class Interrupts:
         self.facts: dict[str, Any] | None = None
         self.repeated: dict[int, Any] | None = None
         self.own_signals: list[tuple[int, Any]] | None = None
+        self.reordered = False
         self.busy_message = -1
         self.busy_since_s = 0.0
 

@@ -16,7 +16,6 @@ from lemon_otp.clock import Timer, monotonic_s
 from lemon_otp.errors import BadArgument, CallFailed, CallTimeout, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down
 from lemon_otp.machine import Process
-from lemon_otp.mailbox import discard
 from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.process import (
@@ -360,9 +359,7 @@ class Task(MonitorRef, Generic[T]):
         self._discard()
 
     def _discard(self) -> None:
-        box = current_process().mailbox
-        if box:
-            discard(box, lambda message: isinstance(message, TaskReply | Down) and message.ref is self)
+        current_process().discard(lambda message: isinstance(message, TaskReply | Down) and message.ref is self)
 
     def _value(self, result: TaskResult[T] | None) -> T:
         if isinstance(result, TaskDone):

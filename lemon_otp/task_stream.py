@@ -13,7 +13,6 @@ from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadArgument, CallTimeout, ReceiveTimeout
 from lemon_otp.exits import Down, Exit
 from lemon_otp.machine import Process
-from lemon_otp.mailbox import discard
 from lemon_otp.pid import MonitorRef
 from lemon_otp.process import current_process, demonitor, exit_signal, receive, unlink
 from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
@@ -200,15 +199,12 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
             self._discard(set(), {pid})
 
     def _discard(self, refs: set[Any], pids: set[Any]) -> None:
-        box = self._owner.mailbox
-        if box:
-            discard(
-                box,
-                lambda message: (
-                    (isinstance(message, TaskReply | Down) and message.ref in refs)
-                    or (isinstance(message, Exit) and message.pid in pids)
-                ),
+        self._owner.discard(
+            lambda message: (
+                (isinstance(message, TaskReply | Down) and message.ref in refs)
+                or (isinstance(message, Exit) and message.pid in pids)
             )
+        )
 
     def _owner_ended(self, owner: Process, reason: Any) -> None:
         if not self._linked or reason != "normal":

@@ -3,10 +3,21 @@
 import asyncio
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemon_otp import Runtime, monotonic_s, run, wall_ms
+from lemon_otp import (
+    ReceiveTimeout,
+    Runtime,
+    cancel_timer,
+    monotonic_s,
+    receive,
+    run,
+    self_pid,
+    send_after,
+    wall_ms,
+)
 from lemon_otp.clock import RealClock, Timers
 from lemon_otp.testing import FakeClock
 
@@ -126,3 +137,42 @@ def test_two_runtimes_may_share_a_fake_clock() -> None:
         return seen
 
     assert asyncio.run(main()) == [2, 2]
+
+
+def test_a_timer_that_raises_holds_up_no_other() -> None:
+    """The clock is armed for the next one all the same."""
+    clock = Hand()
+    pending = timers(clock)
+    fired: list[int] = []
+    pending.add(1, [].remove, 0)
+    pending.add(1, fired.append, 1)
+    pending.add(2, fired.append, 2)
+    clock.now_s = 1.0
+    with pytest.raises(ValueError, match="not in list"):
+        pending.fire()
+    assert clock.armed_for_s == 1.0
+    pending.fire()
+    assert fired == [1]
+    assert clock.armed_for_s == 2.0
+
+
+def test_a_loop_is_not_asked_to_wait_for_ever() -> None:
+    """A time that has no end is none that every event loop takes."""
+
+    async def main() -> None:
+        with pytest.raises(ReceiveTimeout):
+            await receive(timeout_s=0.01)
+        ref = send_after(self_pid(), "never", float("inf"))
+        assert await asyncio.wait_for(asyncio.sleep(0, "awake"), 1) == "awake"
+        assert cancel_timer(ref)
+
+    run(main)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+
+        async def root() -> None:
+            async with Runtime():
+                await main()
+
+        runner.run(root())

@@ -4,7 +4,7 @@ import inspect
 import re
 
 from lemon_otp import errors
-from lemon_otp.errors import CallFailed, CallTimeout, OtpError, ProcessExit
+from lemon_otp.errors import BadReturn, CallFailed, CallTimeout, OtpError, ProcessExit, StartFailed
 
 
 def drawn() -> dict[str, int]:
@@ -49,3 +49,23 @@ def test_a_timeout_is_a_failed_call() -> None:
     late = CallTimeout("server", 5.0)
     assert isinstance(late, CallFailed)
     assert (late.reason, late.timeout_s) == ("timeout", 5.0)
+
+
+def test_a_failure_that_is_passed_on_stays_short() -> None:
+    """Each server of a chain quotes the failure of the next; quotes in quotes would double with every one."""
+    reason: object = ValueError('it\'s "this"')
+    for _ in range(200):
+        reason = StartFailed(CallFailed(reason, "server"))
+    assert len(str(reason)) < 2000
+    assert len(str(CallFailed("x" * 1_000_000))) < 2000
+    assert len(str(BadReturn("init", "x" * 1_000_000, "a state"))) < 2000
+
+
+def test_a_reason_that_cannot_be_shown_does_no_harm() -> None:
+    """The error is made all the same."""
+
+    class Shy(Exception):
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    assert "Shy" in str(CallFailed(Shy()))

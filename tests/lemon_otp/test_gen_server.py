@@ -925,3 +925,25 @@ async def test_servers_under_load_keep_order_and_count() -> None:
         while await call(pid, Read()) < 1000:
             await asyncio.sleep(0)
     assert await call(pid, Read()) == 1000
+
+
+async def test_calls_in_a_chain_leave_each_server_room_on_the_stack() -> None:
+    """A handler that goes a hundred deep has room for it however many servers stand before it in the chain."""
+
+    class Deep(GenServer[Pid | None, str, Any, Pid | None]):
+        async def init(self, arg: Pid | None) -> Pid | None:
+            return arg
+
+        async def handle_call(self, message: str, caller: Caller, state: Pid | None) -> Any:
+            async def go(levels: int) -> str:
+                if levels:
+                    return await go(levels - 1)
+                return message if state is None else await call(state, message)
+
+            return Reply(await go(150), state)
+
+    first: Pid | None = None
+    for _ in range(15):
+        first = await Deep.start_link(first)
+    assert first is not None
+    assert await call(first, "deep") == "deep"

@@ -48,6 +48,7 @@ from lemon_otp import (
     sleep_s,
     spawn,
     spawn_link,
+    spawn_monitor,
     stop,
     telemetry,
     trap_exit,
@@ -877,6 +878,61 @@ async def test_a_stop_overtakes_a_flood_of_timer_messages(fake_clock: FakeClock)
         await fake_clock.advance(0.005)
     assert not server.alive
     assert fake_clock.now_s - before_s < 0.02
+
+
+async def test_an_exit_that_overtakes_the_ticks_is_found_by_who_waits_for_it(fake_clock: FakeClock) -> None:
+    """Who waits for a certain message has looked at the ticks already when the exit is put before them."""
+    got: list[Any] = []
+
+    async def waits() -> None:
+        send_interval(self_pid(), "tick", 0.01)
+        linked = spawn_link(sleep_s, 0.1)
+        got.append(await receive(lambda message: type(message) is Exit))
+        got.append(linked)
+
+    spawn(waits, trap_exit=True)
+    await fake_clock.advance(0.5)
+    assert [type(seen) for seen in got][:1] == [Exit]
+    assert got[0].pid is got[1]
+
+
+async def test_what_a_helper_drops_hides_no_message_from_who_waits() -> None:
+    """A task of the process flushes a Down that the main line has looked at; the next message is still seen."""
+    got: list[Any] = []
+
+    async def waits() -> None:
+        ref = monitor(spawn(sleep_s, 0))
+        go, me = asyncio.Event(), self_pid()
+
+        async def helper() -> None:
+            await go.wait()
+            demonitor(ref, flush=True)
+            send(me, "wanted")
+
+        def match(message: Any) -> bool:
+            go.set()
+            return message == "wanted"
+
+        task = asyncio.create_task(helper())
+        got.append(await receive(match, timeout_s=5))
+        await task
+
+    _, ref = spawn_monitor(waits)
+    await receive(lambda message: type(message) is Down and message.ref is ref)
+    assert got == ["wanted"]
+
+
+async def test_a_timer_for_what_is_no_address_is_refused() -> None:
+    """At once, and the other timers go on."""
+    for address in ([], 5, None):
+        with pytest.raises(BadArgument, match="no address"):
+            send_after(address, "x", 0)  # type: ignore[arg-type]
+        with pytest.raises(BadArgument, match="no address"):
+            send_interval(address, "x", 1)  # type: ignore[arg-type]
+    with pytest.raises(BadArgument):
+        send_after(self_pid(), "x", float("nan"))
+    with pytest.raises(BadArgument):
+        send_interval(self_pid(), "x", float("nan"))
 
 
 async def test_sleeping_waits_on_the_clock(fake_clock: FakeClock) -> None:
