@@ -12,6 +12,9 @@ from coding_agent.tools.read import read_tool
 from coding_agent.tools.standing import tool_children
 from coding_agent.tools.todo import todo_tool
 from coding_agent.tools.toolset import default_tools
+from coding_agent.tools.web_download import web_download_tool
+from coding_agent.tools.web_fetch import web_fetch_tool
+from coding_agent.tools.web_search import web_search_tool
 from coding_agent.tools.workspace import Workspace
 from coding_agent.tools.write import write_tool
 
@@ -31,5 +34,8 @@ __all__ = [
     "todo_store",
     "todo_tool",
     "tool_children",
+    "web_download_tool",
+    "web_fetch_tool",
+    "web_search_tool",
     "write_tool",
 ]

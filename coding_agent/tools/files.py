@@ -262,3 +262,72 @@ def _overwrite(
             refuse_irregular(place, os.fstat(fd))
             os.ftruncate(fd, _write_all(file.write, data))
             return os.fstat(fd)
+
+
+class Incoming:
+    """A file that arrives in pieces: beside its place until it is whole."""
+
+    def __init__(self, place: Place) -> None:
+        """Blocks shortly; the place belongs to this object from now on.
+
+        Raises:
+            ToolError: Nothing can be written there.
+        """
+        import hashlib
+
+        self._place = place
+        self._digest = hashlib.sha256()
+        self._temporary = ""
+        self._fd = -1
+        try:
+            make_parents(place)
+            if place.status is not None:
+                refuse_irregular(place, place.status)
+            self._temporary, self._fd = _temporary(place.directory)
+        except OSError as error:
+            place.close()
+            raise path_error(error, place.given) from error
+
+    @property
+    def sha256(self) -> str:
+        """Of what has arrived."""
+        return self._digest.hexdigest()
+
+    def write(self, piece: bytes) -> None:
+        """Take the next piece; it is small, so this may be done on the event loop.
+
+        Raises:
+            ToolError: The disk is full.
+        """
+        try:
+            _write_all(lambda view: os.write(self._fd, view), [piece])
+        except OSError as error:
+            raise path_error(error, self._place.given) from error
+        self._digest.update(piece)
+
+    def put_in_place(self, fence: Fence) -> os.stat_result:
+        """Make it the file; returns the new status."""
+        try:
+            with fence.passing():
+                if self._place.status is not None:
+                    os.fchmod(self._fd, stat.S_IMODE(self._place.status.st_mode))
+                directory = self._place.directory
+                os.replace(self._temporary, self._place.name, src_dir_fd=directory, dst_dir_fd=directory)
+                self._temporary = ""
+                return os.fstat(self._fd)
+        except OSError as error:
+            raise path_error(error, self._place.given) from error
+
+    def close(self) -> None:
+        """Remove what did not come to be the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._temporary:
+            with suppress(OSError):
+                os.unlink(self._temporary, dir_fd=self._place.directory)
+            self._temporary = ""
+        self._place.close()
+
+    def __del__(self) -> None:
+        self.close()

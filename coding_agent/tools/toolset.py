@@ -11,6 +11,9 @@ from coding_agent.tools.patch import patch_tool
 from coding_agent.tools.process import process_tool
 from coding_agent.tools.read import read_tool
 from coding_agent.tools.todo import todo_tool
+from coding_agent.tools.web_download import web_download_tool
+from coding_agent.tools.web_fetch import web_fetch_tool
+from coding_agent.tools.web_search import web_search_tool
 from coding_agent.tools.workspace import workspace_for
 from coding_agent.tools.write import write_tool
 from lemon_agent import AgentTool, ToolFactory
@@ -26,6 +29,9 @@ FACTORIES: Final[tuple[ToolFactory, ...]] = (
     find_tool,
     process_tool,
     todo_tool,
+    web_fetch_tool,
+    web_search_tool,
+    web_download_tool,
 )
 
 
