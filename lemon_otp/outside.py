@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -116,7 +117,11 @@ async def run_pickled(work: bytes) -> Any:
             done.set_result(outcome)
 
     def watch() -> None:
-        runtime.post(settle, child.run(lambda pid: runtime.post(_note_os_pid, process, pid)))
+        try:
+            outcome = child.run(lambda pid: runtime.post(_note_os_pid, process, pid))
+        except Exception as error:  # no descriptor or no process is left to start it with
+            outcome = ("error", error, "".join(traceback.format_exception(error)))
+        runtime.post(settle, outcome)
 
     threading.Thread(target=watch, daemon=True, name=f"{process!r} waits for its child").start()
     match await done:
@@ -147,7 +152,7 @@ class OsChild:
         """Start the child, wait for its end and say what came of it. Blocks; for a thread of its own."""
         orders_out, orders_in = os.pipe()
         results_out, results_in = os.pipe()
-        with os.fdopen(orders_in, "wb") as orders, os.fdopen(results_out, "rb") as results:
+        with os.fdopen(orders_in, "wb", buffering=0) as orders, os.fdopen(results_out, "rb") as results:
             try:
                 popen = self._start(orders_out, results_in)
             finally:
@@ -187,8 +192,9 @@ def _converse(orders: Any, results: Any, work: bytes) -> bytes:
     """Send the work and read the answer, which is empty when the child ended without one."""
     with suppress(BrokenPipeError):  # the child is dead: its exit status says why
         for part in (_preparation(), work):
-            orders.write(len(part).to_bytes(8, "big") + part)
-        orders.flush()
+            rest = memoryview(len(part).to_bytes(8, "big") + part)
+            while rest:
+                rest = rest[orders.write(rest) :]
     answer: bytes = results.read()
     return answer
 

@@ -222,6 +222,28 @@ async def test_a_child_killed_from_outside_is_told_as_killed(tmp_path: Path) -> 
     assert pid.exit_reason == "killed"
 
 
+@pytest.mark.requirement("BR-133")
+async def test_a_child_killed_before_it_has_read_its_work_is_told_as_killed() -> None:
+    """There is more to read than a pipe holds, so some of it is never written; nobody waits for that."""
+    for _ in range(8):
+        pid, ref = spawn_monitor(len, b"x" * 3_000_000, on="process")
+        while "os_pid" not in pid.facts:  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+        os.kill(pid.facts["os_pid"], signal.SIGKILL)  # type: ignore[attr-defined]
+        down = await receive(lambda message, ref=ref: isinstance(message, Down) and message.ref is ref, timeout_s=20)
+        assert down.reason == "killed"
+
+
+async def test_a_child_that_cannot_be_started_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what the operating system said."""
+
+    def refuse(*_args: Any, **_options: Any) -> Any:
+        raise BlockingIOError(11, "no more processes")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert isinstance(await reason_of(spawn(double, 1, on="process")), BlockingIOError)
+
+
 async def test_a_kill_ends_the_whole_process_group(tmp_path: Path) -> None:
     """The process is dead at once; child and grandchild follow."""
     pid = spawn(write_pids_and_sleep, str(tmp_path / "pids"), on="process")
