@@ -6,6 +6,7 @@ Owns:  its agents, which end with it
 """
 
 import itertools
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
@@ -143,7 +144,8 @@ async def _start_owned(spec: ChildSpec, owner: Pid) -> Any:
     agent = await spec.start()
     assert isinstance(agent, Pid)
     if owner.alive:
-        at_exit(owner, lambda _owner, _reason: exit_signal(agent, "shutdown"))
+        context = copy_context()  # the owner's end may come when no process runs
+        at_exit(owner, lambda _owner, _reason: context.run(exit_signal, agent, "shutdown"))
     else:
         exit_signal(agent, "shutdown")
     return agent

@@ -15,6 +15,7 @@ from coding_agent.events import PermissionAsked, PermissionDecided, ProviderSwit
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
 from coding_agent.session.compaction import CompactionSettings
+from coding_agent.session.patience import with_patience
 from coding_agent.session.protocol import model_name
 from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
@@ -158,14 +159,15 @@ def agent_options(
     settings = dict(options.agent_settings)
     for join in options.companions:
         settings.update(join(self_pid(), options.session_file, tell))
+    settings["stream_fn"] = with_patience(settings.get("stream_fn") or lemon_ai.stream)
     if options.fallback:
         from coding_agent.session.fallback import with_fallback
 
-        settings["stream_fn"] = with_fallback(options.fallback, settings.get("stream_fn") or lemon_ai.stream, tell)
+        settings["stream_fn"] = with_fallback(options.fallback, settings["stream_fn"], tell)
     if options.account is not None:
         from coding_agent.session.budgeted import with_budget
 
-        settings["stream_fn"] = with_budget(options.account, settings.get("stream_fn") or lemon_ai.stream)
+        settings["stream_fn"] = with_budget(options.account, settings["stream_fn"])
     return AgentOptions(
         model=model,
         system_prompt=options.system_prompt_for(active),

@@ -12,6 +12,9 @@ from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel, Truncate
 from lemon_otp import self_pid
 
 
+PLAIN = StreamOptions(max_retries=0)
+
+
 async def models(*scripts) -> list[ScriptedModel]:
     made = [ScriptedModel(*turns, provider=f"maker_{number}") for number, turns in enumerate(scripts)]
     for model in made:
@@ -19,7 +22,7 @@ async def models(*scripts) -> list[ScriptedModel]:
     return made
 
 
-async def events_of(model, candidates, told=None, cooldowns=None, options=StreamOptions(max_retries=0)):
+async def events_of(model, candidates, told=None, cooldowns=None, options=PLAIN):
     told = [] if told is None else told
     stream_fn = with_fallback(candidates, stream, told.append, cooldowns=cooldowns)
     source = stream_fn(model.model, Context(None, (), ()), options)
