@@ -76,6 +76,12 @@ def _sessions_command(argv: Sequence[str]) -> int:
     return sessions(list(argv))
 
 
+def _rewind_command(argv: Sequence[str]) -> int:
+    from coding_agent.checkpoints.rewind_command import main as rewind
+
+    return rewind(argv)
+
+
 def _piped_prompt() -> str | None:
     return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
 
@@ -85,4 +91,8 @@ def _say(error: Exception, code: int) -> int:
     return code
 
 
-COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"tree": _tree_command, "sessions": _sessions_command}
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
+    "tree": _tree_command,
+    "sessions": _sessions_command,
+    "rewind": _rewind_command,
+}

@@ -45,7 +45,9 @@ _PARAMETER_OPERATORS: Final = frozenset(
 _ARITHMETIC_TESTS: Final = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _HIDDEN: Final = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({\[A-Za-z_0-9@*#?!$-])")
 _HARMLESS_TARGETS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
-_WRITERS: Final = frozenset({"tee", "cp", "mv", "ln", "dd", "install", "sed", "curl", "wget", "tar", "unzip", "patch", "chmod"})
+_WRITERS: Final = frozenset(
+    {"tee", "cp", "mv", "ln", "dd", "install", "sed", "curl", "wget", "tar", "unzip", "patch", "chmod"}
+)
 _MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _JOINED_LINE: Final = re.compile(r"(?<![ \t\\])\\\n|\\\\\n")
 

@@ -58,6 +58,11 @@ _VALUE_OPTIONS: Final[Mapping[str, str]] = {
 """Programs that run the command given after their options, with those options that take a word more."""
 
 _WORDS_BEFORE: Final[Mapping[str, int]] = {"timeout": 1, "taskset": 1, "chrt": 1, "chroot": 1}
+_TAKES_ASSIGNMENTS: Final = frozenset({"env", "sudo", "doas", "time", "coproc", "fakeroot"})
+_RESERVED: Final = frozenset(
+    {"{", "}", "(", "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select"}
+    | {"function", "[[", "!", "time", "coproc", "in"}
+)
 _EVALUATES: Final = frozenset(
     {"test", "[", "printf", "read", "unset", "let", "compgen", "complete", "mapfile", "readarray", "wait", "getopts"}
     | {"declare", "typeset", "local", "export", "readonly", "fc", "bind", "enable", "shopt"}
@@ -216,7 +221,7 @@ def _wrapped(name: str, run: Run, parse: ParseCode, depth: int) -> Iterator[Part
             words.pop(0)
             if text in takes_value and words:
                 words.pop(0)
-        elif name in ("env", "sudo", "doas") and (found := _ASSIGNMENT.match(text)):
+        elif name in _TAKES_ASSIGNMENTS and (found := _ASSIGNMENT.match(text)):
             if changes_meaning(found[1], for_command=True):
                 environment.append(found[1])
             words.pop(0)
@@ -233,6 +238,8 @@ def _wrapped(name: str, run: Run, parse: ParseCode, depth: int) -> Iterator[Part
         words = [*(words or [literal("echo")]), OPEN]
         if any(word.text is not None and program_name(word) in SHELLS for word in words[:1]):
             yield Unclear("xargs gives a shell what it read")
+    if name in ("time", "coproc") and words and words[0].text in _RESERVED:
+        yield Unclear(f"{name} before more than a simple command")
     if name == "coproc" and len(words) > 1:
         yield from _command(words[1:], tuple(environment), parse, depth)
     if name in ("sudo", "chroot", "unshare", "firejail") and not words:
@@ -242,7 +249,7 @@ def _wrapped(name: str, run: Run, parse: ParseCode, depth: int) -> Iterator[Part
 
 def _assigned(name: str, words: list[Word], environment: list[str]) -> Iterator[Part]:
     """Assignments behind the end of the options."""
-    while name in ("env", "sudo", "doas") and words:
+    while name in _TAKES_ASSIGNMENTS and words:
         if words[0].text is None:
             yield Unclear(f"what {name} runs shows only when it does")
             return
@@ -280,6 +287,7 @@ def _shell(name: str, arguments: Sequence[Word], parse: ParseCode) -> Iterator[P
         else:
             yield ReadsFile(text)
             yield RunsFile(text)
+            yield Run(tuple(rest), plain_wrapper=True)  # looked for in the PATH as well
             return
     if not (len(rest) == 1 and rest[0].text in ("--version", "--help")):
         yield Unclear(f"{name} runs whatever it reads")

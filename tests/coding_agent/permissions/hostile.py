@@ -14,7 +14,22 @@ from coding_agent.permissions.rules import parse_rule
 from coding_agent.tools.paths import PathGuard
 
 DENIED = "denied"
-TOOLS = ("env", "xargs", "find", "timeout", "nice", "nohup", "bash", "sh", "cat", "sed", "setsid", "tee", "stdbuf", "awk")
+TOOLS = (
+    "env",
+    "xargs",
+    "find",
+    "timeout",
+    "nice",
+    "nohup",
+    "bash",
+    "sh",
+    "cat",
+    "sed",
+    "setsid",
+    "tee",
+    "stdbuf",
+    "awk",
+)
 
 
 @define
@@ -28,6 +43,8 @@ class Range:
 
     folder: Path
     policy: Policy = Policy("full", (parse_rule(f"bash({DENIED} *)", "deny"),))
+
+    count: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.bin.mkdir(parents=True)
@@ -51,10 +68,6 @@ class Range:
     def program(self) -> Path:
         return self.bin / DENIED
 
-    @property
-    def mark(self) -> Path:
-        return self.folder / "mark"
-
     def verdict(self, command: str, policy: Policy | None = None) -> str:
         """What the policy says about a command."""
         use = tool_use("bash", {"command": command}, PathGuard(self.work))
@@ -62,8 +75,11 @@ class Range:
 
     def runs(self, command: str) -> bool:
         """Does bash run the program, given this command?"""
-        self.mark.unlink(missing_ok=True)
-        env = {"PATH": str(self.bin), "MARK": str(self.mark), "HOME": str(self.work), "LC_ALL": "C.UTF-8"}
+        shutil.rmtree(self.work)
+        self.work.mkdir()
+        self.count += 1
+        mark = self.folder / f"mark-{self.count}"
+        env = {"PATH": str(self.bin), "MARK": str(mark), "HOME": str(self.work), "LC_ALL": "C.UTF-8"}
         process = subprocess.Popen(
             [str(self.bin / "bash"), "--noprofile", "--norc", "-c", command],
             cwd=self.work,
@@ -78,4 +94,4 @@ class Range:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        return self.mark.exists()
+        return mark.exists()
