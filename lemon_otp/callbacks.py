@@ -42,7 +42,7 @@ class Ignore:
     """From `init`: there is nothing to run; the process ends with "normal" and `start` returns None."""
 
 
-@define(eq=False)
+@define(eq=False, weakref_slot=False)
 class Reply(Generic[State]):
     """From `handle_call`: answer `value` and go on with `state`; see `Init` for the rest."""
 
@@ -53,7 +53,7 @@ class Reply(Generic[State]):
     hibernate: bool = False
 
 
-@define(eq=False)
+@define(eq=False, weakref_slot=False)
 class NoReply(Generic[State]):
     """Go on with `state`; from `handle_call`, the answer comes later, by `reply`. See `Init` for the rest."""
 

@@ -213,13 +213,19 @@ class Scheduler:
             self._schedule()
 
     def run_inside(self, process: Process) -> None:
-        """Give one turn in the middle of the turn of another process or task."""
+        """Give a server that waits for work its turn in the middle of the turn of another process or task."""
         tasks, loop = TASKS, self.loop
         outer = tasks.get(loop)
         self.outer.append(outer)
-        self.queue.appendleft(process)
+        tasks[loop] = process
         try:
-            self._give_turns(1)
+            waits_for = process.context.run(process.first_step)
+            if waits_for is not DONE:
+                process.suspended(waits_for)
+        except BaseException as error:
+            process.raised(error)
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
         finally:
             self.outer.pop()
             if outer is None:

@@ -22,11 +22,14 @@ from lemon_otp.exits import Exit, describe
 from lemon_otp.machine import Process, reason_of
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE, Via
-from lemon_otp.scheduler import CURRENT, MAIL, Scheduler
+from lemon_otp.scheduler import CURRENT, DONE, MAIL, Scheduler
 from lemon_otp.system import SystemState, handle_system, is_wanted
 
 if TYPE_CHECKING:
     from lemon_otp.gen_server import GenServer
+
+TURN_FUEL: Final = 128
+"""Messages that a server takes in one turn."""
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -71,7 +74,14 @@ class ServerProcess(Process):
     # Turns.
 
     def first_step(self) -> Any:
-        return self.take_up(self.serve() if self.starter is None else self.serve_first())
+        coro = self.serve() if self.starter is None else self.serve_first()
+        try:
+            waits_for = coro.send(None)
+        except StopIteration:
+            self.returned(None)
+            return DONE
+        self.coro = coro
+        return waits_for
 
     def returned(self, value: Any) -> None:
         """The mailbox is empty, or the turn is over."""
@@ -174,18 +184,19 @@ class ServerProcess(Process):
     async def serve(self) -> None:
         """Serve the messages in the mailbox until it is empty or the turn is over."""
         runtime, server = self.runtime, self.server
-        while runtime.fuel > 0:
-            box = self.mailbox
-            if not box or self.alert:
-                return
-            runtime.fuel -= 1
+        fuel = runtime.fuel if runtime.fuel < TURN_FUEL else TURN_FUEL
+        runtime.fuel -= fuel
+        before = self.handled
+        for number in range(before + 1, before + fuel + 1):
+            if self.alert or not self.mailbox:
+                break
             if self.watched:
                 message = self._take_watched()
                 if message is NOTHING:
-                    return
+                    break
             else:
-                message = box.popleft()
-            self.handled += 1
+                message = self.mailbox.popleft()
+            self.handled = number
             self.last_message = message
             kind = type(message)
             caller: Caller | None = None
@@ -226,6 +237,7 @@ class ServerProcess(Process):
                 caller.answer(result.value)
             else:
                 await self._conclude(result, caller)
+        runtime.fuel += before + fuel - self.handled  # what was not needed
 
     def _take_watched(self) -> Any:
         """Take the next message of a server that is watched, suspended, or waits for a limited time."""
