@@ -3,6 +3,7 @@
 from coding_agent.tools import background_supervisor, program_keeper, todo_store
 from coding_agent.tools.bash import bash_tool
 from coding_agent.tools.edit import edit_tool
+from coding_agent.tools.execute_code import execute_code_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
 from coding_agent.tools.ls import ls_tool
@@ -24,6 +25,7 @@ __all__ = [
     "bash_tool",
     "default_tools",
     "edit_tool",
+    "execute_code_tool",
     "find_tool",
     "grep_tool",
     "ls_tool",

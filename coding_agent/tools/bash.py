@@ -10,6 +10,7 @@ from attrs import define
 from coding_agent.tools.arguments import optional_flag, optional_number, required_text
 from coding_agent.tools.child import Child, ChildNotStarted, first_of, settle
 from coding_agent.tools.keeper import Program
+from coding_agent.tools.updates import Updates
 from coding_agent.tools.workspace import Workspace, workspace_for
 from lemon_agent import (
     AbortSignal,
@@ -33,7 +34,6 @@ KILL_S: Final = 2.5
 """How long the end of everything is waited for after the grace; what cannot be killed by then is reported."""
 LINGER_S: Final = 0.25
 """How long the last output is waited for once the shell itself has ended."""
-UPDATE_S: Final = 0.1
 LEFT_OUTPUT_BYTES: Final = 1_000_000
 """So much of what a left-behind program prints is kept in a file."""
 LONGEST_ARGUMENT: Final = 100_000
@@ -144,8 +144,7 @@ class Run:
         self.workspace = workspace
         self.output = ProgramOutput(lambda: workspace.output_file("output"))
         self.child: Child | None = None
-        self._on_update = on_update
-        self._timer: asyncio.TimerHandle | None = None
+        self._updates = Updates(on_update, self.output.so_far)
 
     async def until_ended(self, program: Program, timeout_s: float, signal: AbortSignal | None) -> Outcome:
         """Run it to its end, its timeout or its abort.
@@ -200,19 +199,11 @@ class Run:
 
     def _take(self, data: bytes) -> None:
         self.output.feed(data)
-        if self._on_update is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(UPDATE_S, self._tell)
-
-    def _tell(self) -> None:
-        self._timer = None
-        if self._on_update is not None:
-            self._on_update(text_result(self.output.so_far()))
+        self._updates.more()
 
     def close(self) -> None:
         """No more updates; whatever was not let go on purpose is killed."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._on_update = None
+        self._updates.close()
         if self.child is not None and not self.child.released:
             self.child.close()
         self.output.close()

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from coding_agent.tools.truncate import MAX_BYTES, MAX_LINES, HeadTail, Shortened
+from coding_agent.tools.truncate import HEAD_SHARE, MAX_BYTES, MAX_LINES, HeadTail, Shortened
 from coding_agent.tools.visible_text import PlainDecoder, reveal
 
 SPILLED_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -21,14 +21,20 @@ class ProgramOutput:
         hidden: Invisible characters were found and are shown as escapes.
     """
 
-    def __init__(self, new_file: Callable[[], Path], max_bytes: int = MAX_BYTES, max_lines: int = MAX_LINES) -> None:
+    def __init__(
+        self,
+        new_file: Callable[[], Path],
+        max_bytes: int = MAX_BYTES,
+        max_lines: int = MAX_LINES,
+        head_share: float = HEAD_SHARE,
+    ) -> None:
         self.path: Path | None = None
         self.hidden = False
         self._new_file = new_file
         self._max_bytes = max_bytes
         self._max_lines = max_lines
         self._decoder = PlainDecoder()
-        self._kept = HeadTail(max_bytes, max_lines)
+        self._kept = HeadTail(max_bytes, max_lines, head_share)
         self._early: list[str] | None = []
         self._file = -1
         self._spilled = 0

@@ -83,12 +83,13 @@ class Shortened:
 class HeadTail:
     """Collects output of any length in bounded memory: its beginning and its end."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES, max_lines: int = MAX_LINES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, max_lines: int = MAX_LINES, head_share: float = HEAD_SHARE) -> None:
         self.total_bytes = 0
         self.newlines = 0
         self._max_bytes = max_bytes
         self._max_lines = max_lines
-        self._head_bytes = int(max_bytes * HEAD_SHARE)
+        self._head_bytes = int(max_bytes * head_share)
+        self._head_lines = int(max_lines * head_share)
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -131,7 +132,7 @@ class HeadTail:
             return Shortened(self._head.decode(), False, self.total_bytes, self.total_lines)
         room = max(0, self._max_bytes - MARKER_ROOM)
         first, rest = bytes(self._head), b"".join(self._tail)
-        head = whole_lines_head(first, min(self._head_bytes, room), int(self._max_lines * HEAD_SHARE))
+        head = whole_lines_head(first, min(self._head_bytes, room), self._head_lines)
         if len(first) + len(rest) == self.total_bytes:
             rest = first[len(head) :] + rest
         tail = whole_lines_tail(rest, room - len(head), self._max_lines - head.count(b"\n") - 2)
