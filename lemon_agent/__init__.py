@@ -1,6 +1,6 @@
 """Many model calls and tools, one conversation. Start with `Agent`; give it `AgentTool`s, read its `AgentEvent`s."""
 
-from lemon_agent import agent_registry, context, subagent_supervisor
+from lemon_agent import agent_registry, context, model_runtime, subagent_supervisor
 from lemon_agent.abort_signal import AbortSignal, check_abort, is_aborted, signals_in_use
 from lemon_agent.agent import Agent, Subscription
 from lemon_agent.agent_registry import AgentKey
@@ -163,6 +163,7 @@ __all__ = [
     "external_content",
     "interrupted_result",
     "is_aborted",
+    "model_runtime",
     "process_group",
     "repaired",
     "signals_in_use",

@@ -5,7 +5,8 @@ lemon_agent.supervisor       one_for_one
 ├─ agent_registry            unique keys: (session id, role, number)
 ├─ subagent_supervisor       dynamic: one agent each
 ├─ loop_task_supervisor      tasks: one run each
-└─ tool_task_supervisor      tasks: one tool call each
+├─ tool_task_supervisor      tasks: one tool call each
+└─ model_router              which credentials rest, whose turn it is
 """
 
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from lemon_agent import agent_registry, subagent_supervisor
 from lemon_agent.abort_signal import TableOwner
 from lemon_agent.loop.loop import LOOP_TASK_SUPERVISOR
+from lemon_agent.model_runtime.model_router import MODEL_ROUTER, ModelRouter
 from lemon_ai import APPLICATION as LEMON_AI
 from lemon_otp import Application, ChildSpec, Pid, Supervisor, TaskSupervisor
 
@@ -29,6 +31,7 @@ def children() -> list[ChildSpec]:
         subagent_supervisor.child_spec(),
         TaskSupervisor.child_spec(id=LOOP_TASK_SUPERVISOR, name=LOOP_TASK_SUPERVISOR),
         TaskSupervisor.child_spec(id=TOOL_TASK_SUPERVISOR, name=TOOL_TASK_SUPERVISOR),
+        ModelRouter.child_spec(id=MODEL_ROUTER, name=MODEL_ROUTER),
     ]
 
 

@@ -60,6 +60,8 @@ MEANING: dict[str, str] = {
     "lemon_agent.subscriber.coalesced": "A subscriber fell behind: it gets only the newest of updates for now.",
     "lemon_agent.subscriber.resumed": "A subscriber has caught up.",
     "lemon_agent.subscriber.out_of_credit": "A run waits for a subscriber that is out of credit.",
+    "lemon_agent.model_runtime.fallback": "A model call goes on with another credential or provider.",
+    "coding_agent.execute_code.stop": "A piece of Python code was run.",
     "coding_agent.permission.decided": "A tool call was allowed or refused, and by whom.",
 }
 

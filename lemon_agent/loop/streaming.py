@@ -175,8 +175,16 @@ async def _let_go(source: Any, *, finished: bool) -> None:
         source.cancel("aborted")
 
 
-@lru_cache(maxsize=64)
 def _takes_signal(stream_fn: StreamFn) -> bool:
+    """Has it a parameter for the run's signal?"""
+    try:
+        return _known_to_take_signal(stream_fn)
+    except TypeError:  # it cannot be hashed, so nothing can be remembered of it
+        return _known_to_take_signal.__wrapped__(stream_fn)
+
+
+@lru_cache(maxsize=64)
+def _known_to_take_signal(stream_fn: StreamFn) -> bool:
     try:
         return "signal" in inspect.signature(stream_fn).parameters
     except (TypeError, ValueError):

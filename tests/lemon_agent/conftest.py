@@ -30,6 +30,7 @@ HEARD = [
     ("lemon_agent", "subscriber", "resumed"),
     ("lemon_agent", "subscriber", "out_of_credit"),
     ("lemon_agent", "tool_schema_snapshot", "created"),
+    ("lemon_agent", "model_runtime", "fallback"),
 ]
 
 

@@ -23,7 +23,8 @@ from lemon_otp import (
 )
 from lemon_otp.testing import settle
 
-CHILDREN = ["table_owner", "agent_registry", "subagent_supervisor", "loop_task_supervisor", "tool_task_supervisor"]
+MANDATED = ["table_owner", "agent_registry", "subagent_supervisor", "loop_task_supervisor", "tool_task_supervisor"]
+CHILDREN = [*MANDATED, "model_router"]
 
 
 def pids():
@@ -32,15 +33,16 @@ def pids():
 
 @pytest.mark.requirement("TREE-1", "RCHK-24")
 async def test_the_tree_has_its_five_children_in_their_order(tree):
-    """table_owner, agent_registry, subagent_supervisor, loop_task_supervisor, tool_task_supervisor, one_for_one."""
+    """table_owner, agent_registry, subagent_supervisor, loop_task_supervisor, tool_task_supervisor; extras after."""
     infos = await Supervisor.which_children(tree)
     assert [info.id for info in sorted(infos, key=lambda info: CHILDREN.index(info.id))] == CHILDREN
     assert [spec.id for spec in children()] == CHILDREN
+    assert [spec.id for spec in children()][:5] == MANDATED
     assert {info.id: info.pid for info in infos} == pids()
     assert whereis(SUPERVISOR) is tree
     assert {info.id: info.kind for info in infos} == {
-        "table_owner": "worker",
-        **dict.fromkeys(CHILDREN[1:], "supervisor"),
+        **dict.fromkeys(MANDATED, "supervisor"),
+        **dict.fromkeys(["table_owner", "model_router"], "worker"),
     }
 
 

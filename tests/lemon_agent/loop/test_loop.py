@@ -521,3 +521,13 @@ async def test_every_message_end_is_said_after_its_start_and_before_the_next(tre
 
     marks = [e for e in events if isinstance(e, MessageStart | MessageEnd)]
     assert [type(mark) for mark in marks] == [MessageStart, MessageEnd] * (len(marks) // 2)
+
+
+async def test_a_stream_fn_may_be_any_object_that_can_be_called(tree):
+    """Also one that cannot be hashed."""
+
+    class Plain(ScriptedModel):
+        __hash__ = None
+
+    agent = await ScriptedAgent.start(stream_fn=Plain(["hi"]))
+    assert get_text(answers(await agent.run("hello"))[0]) == "hi"
