@@ -6,6 +6,7 @@ import pytest
 
 from lemon_agent.errors import InvalidTransition
 from lemon_agent.loop.state_machine import FINAL, STATES, TRANSITIONS, route, step
+from tests.loop_states import PAGE, page
 
 ALLOWED = {
     (None, "initializing"),
@@ -63,3 +64,8 @@ def test_there_is_no_way_out_of_a_final_state():
     """A run that has ended goes nowhere; being there already is no way either."""
     assert route("aborted", "finalizing") == ()
     assert route("finalizing", "finalizing") == ()
+
+
+def test_the_page_draws_the_table():
+    """What the documentation shows is what the loop does: `python -m tests.loop_states --write`."""
+    assert PAGE.read_text(encoding="utf-8") == page()
