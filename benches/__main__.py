@@ -1,7 +1,7 @@
 """`python -m benches [NAME...] [--json]`: every module here that has `rows()`, or those whose name begins with a NAME.
 
-A row is a dictionary: metric, value_us, limit (in words), limit_us, ratio. With `--json` the rows are printed as one JSON
-list, else as a table; either way the exit status is 1 when a value is above its limit.
+A row is a dictionary: metric, value_us, limit (in words), limit_us, ratio. With `--json` the rows are printed as one
+JSON list, else as a table; either way the exit status is 1 when a value is above its limit.
 """
 
 import argparse

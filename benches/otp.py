@@ -336,10 +336,8 @@ async def compared() -> tuple[list[Row], dict[str, float]]:
     ours: dict[str, float] = {}
     rows = []
     for metric, work, base_name, factor, base_work in COMPARED:
-        pairs = []
         gc.collect()
-        for _ in range(ROUNDS):
-            pairs.append((await work(), await asyncio.create_task(base_work())))
+        pairs = [(await work(), await asyncio.create_task(base_work())) for _ in range(ROUNDS)]
         value, base = (min(column) for column in zip(*pairs, strict=True))
         ours[metric] = value
         rows.append(row(metric, value, f"{factor:g}x {base_name}", factor * base, base))

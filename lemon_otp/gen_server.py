@@ -188,7 +188,10 @@ async def start_server(
     else:
         runtime.enqueue(process)
     try:
-        answer = await starter.wait(me, process, timeout_s)
+        if starter.settled == ANSWERED and not me.alert:
+            answer = starter.value
+        else:
+            answer = await starter.wait(me, process, timeout_s)
     except CallTimeout:
         me.unlink(process)
         process.exit_signal(me, "kill")

@@ -37,7 +37,9 @@ FRAMES_MAX: Final = 300
 
 WARM_S: Final = 1.0
 """How long an idle process keeps an empty mailbox, at most twice as long."""
-COOLED_AT_ONCE: Final = 5_000
+COOLED_AT_ONCE: Final = 2_000
+COOLING_PAUSE_S: Final = 0.01
+"""Pause between two batches of mailboxes that are taken away."""
 
 READY: Final = 0
 """In the run queue, or running."""
@@ -273,12 +275,15 @@ class Scheduler:
 
     def _cool(self) -> None:
         """Take the empty mailboxes of idle processes away, some thousands at a time."""
-        kept = self.warm[COOLED_AT_ONCE:]
-        for process in self.warm[:COOLED_AT_ONCE]:
-            if process.mailbox or not process.status:
-                kept.append(process)
+        if self.closed:
+            return
+        batch, rest = self.warm[:COOLED_AT_ONCE], self.warm[COOLED_AT_ONCE:]
+        busy = []
+        for process in batch:
+            if process.mailbox or process.status == READY:
+                busy.append(process)
             else:
                 process.mailbox = None
-        self.warm = kept
-        if kept and not self.closed:
-            self.loop.call_later(WARM_S, self._cool)
+        self.warm = rest + busy
+        if self.warm:
+            self.loop.call_later(COOLING_PAUSE_S if len(rest) > len(busy) else WARM_S, self._cool)
