@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final, TypeAlias
+
+NEAR: Final = 64
+"""So many messages are looked at one by one before the rest is copied to be looked at."""
 
 Mailbox: TypeAlias = deque[Any]
 Match: TypeAlias = Callable[[Any], bool]
@@ -33,11 +37,17 @@ def take(box: Mailbox, match: Match | None, start: int = 0) -> Any:
     """
     if match is None:
         return box.popleft() if box else NOTHING
-    for index in range(start, len(box)):
+    for index in range(start, min(start + NEAR, len(box))):
         message = box[index]
         if match(message):
             del box[index]
             return message
+    if len(box) > start + NEAR:
+        # A deque finds what is far from its ends slowly: look at the rest in one go.
+        for index, message in enumerate(list(islice(box, start + NEAR, None)), start + NEAR):
+            if match(message):
+                del box[index]
+                return message
     return NOTHING
 
 

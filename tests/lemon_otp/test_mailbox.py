@@ -1,5 +1,6 @@
 """Taking from a mailbox."""
 
+import time
 from collections import deque
 
 import pytest
@@ -32,6 +33,28 @@ def test_an_error_of_the_match_takes_nothing() -> None:
     with pytest.raises(ZeroDivisionError):
         take(box, lambda message: 1 / (2 - message) > 5)
     assert list(box) == [1, 2]
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
+def test_a_message_is_found_wherever_it_stands(size: int, start: int, wanted: int) -> None:
+    """And the others stay."""
+    box = deque(range(size))
+    expected = wanted if start <= wanted < size else NOTHING
+    assert take(box, lambda message: message == wanted, start) == expected
+    assert list(box) == [number for number in range(size) if number != expected]
+
+
+def test_taking_from_the_middle_of_a_long_mailbox_takes_no_longer_than_looking_at_it() -> None:
+    """A hundred thousand messages of which the last is wanted: milliseconds, where an index each would take a second."""
+    box = deque(range(100_000))
+    before_s = time.perf_counter()
+    for number in range(99_999, 99_994, -1):
+        assert take(box, lambda message, number=number: message == number) == number
+    looking_s = time.perf_counter() - before_s
+    before_s = time.perf_counter()
+    for _ in range(5):
+        assert sum(message == -1 for message in list(box)) == 0
+    assert looking_s < 6 * (time.perf_counter() - before_s)
 
 
 def test_discard_drops_all_that_match() -> None:
