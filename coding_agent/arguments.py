@@ -12,6 +12,10 @@ _EPILOG = """\
 other commands:
   tree [--json]       the supervision tree of every host that runs now
   sessions ...        look at, check, fork or export session files
+  rewind FILE ENTRY   take files and conversation back to an entry
+
+rules: TOOL, or TOOL(PATTERN): bash(git *), write(src/**), read(.env), web_fetch(example.com). A command is taken apart
+and every part of it judged; deny wins over ask, ask over allow, allow over the mode.
 
 exit codes: 0 done; 1 the run ended in an error; 2 bad usage; 130 interrupted
 """
@@ -27,6 +31,12 @@ class Arguments:
         deltas: With `json`, leave the growing message out of each `message_update`.
         resume: Go on with the newest session of the working folder.
         session: Go on with this file.
+        mode: What may be done without asking: `ask`, `edit`, `full` or `plan`; None is the default of the way it runs.
+        allow: Rules for what may be done, such as `bash(git *)`.
+        ask: Rules for what is asked about in any mode.
+        deny: Rules for what may not be done in any mode.
+        sandbox: `strict` or `net` runs commands in a sandbox without or with network.
+        checkpoints: Keep what files were like before they are changed.
     """
 
     prompt: str | None
@@ -41,6 +51,12 @@ class Arguments:
     model: str | None = None
     base_url: str | None = None
     thinking: str | None = None
+    mode: str | None = None
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    sandbox: str | None = None
+    checkpoints: bool = True
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,6 +75,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise BadUsage("--continue and --session both name a session; give one of them")
     if found["deltas"] and not found["json"]:
         raise BadUsage("--deltas goes with --json")
+    for kind in ("allow", "ask", "deny"):
+        found[kind] = tuple(found[kind])
     return Arguments(**found)
 
 
@@ -83,6 +101,25 @@ def _parser() -> argparse.ArgumentParser:
         choices=("off", "minimal", "low", "medium", "high", "xhigh"),
         help="how hard to think",
     )
+    add(
+        "--mode",
+        choices=("ask", "edit", "full", "plan"),
+        help="what may be done without asking: ask = read and search; edit = also change files in the working folder; "
+        "full = also run commands; plan = read and search, and nothing else even when asked. "
+        "Default: full with -p and from a pipe, where nobody is there to ask and the answer to a question is no",
+    )
+    add("--allow", metavar="RULE", action="append", default=[], help="may be done without asking (repeatable)")
+    add("--ask", metavar="RULE", action="append", default=[], help="is asked about in every mode (repeatable)")
+    add("--deny", metavar="RULE", action="append", default=[], help="may not be done in any mode (repeatable)")
+    add(
+        "--sandbox",
+        nargs="?",
+        const="strict",
+        choices=("strict", "net"),
+        help="run commands in a bubblewrap sandbox: they write in the working folder only, and `net` alone lets them "
+        "use the network",
+    )
+    add("--no-checkpoints", dest="checkpoints", action="store_false", help="keep no copies of files before changes")
     add("--json", action="store_true", help="print every session event as a line of JSON")
     add("--deltas", action="store_true", help="with --json: leave the growing message out of message_update events")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")

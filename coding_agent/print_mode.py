@@ -19,8 +19,9 @@ from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
 from coding_agent.errors import SessionCrashed, UnsafeRuntimeDir
-from coding_agent.events import SessionEvent, Settled, StorageFailed
+from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
 from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.safety import safety_of
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
@@ -75,6 +76,8 @@ class Printer:
                 self._progress(f"→ {self._labels[tool_call_id]}")
             case ToolExecutionEnd(tool_call_id, name, _, is_error):
                 self._progress(f"{'✗' if is_error else '✓'} {self._labels.pop(tool_call_id, name)}")
+            case PermissionDecided(decision="denied", reason=reason):
+                self._progress(f"! not allowed: {reason}")
             case StorageFailed(message, unsaved):
                 print(f"warning: {unsaved} entries are not stored yet: {message}", file=sys.stderr)
 
@@ -104,7 +107,9 @@ def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
         CodingAgentError: The session could not be started; the message says what to do.
     """
     choice = choose_model(settings)
-    options = session_options(settings, choice, resume=arguments.resume, session=arguments.session)
+    options = session_options(
+        settings, choice, resume=arguments.resume, session=arguments.session, safety=safety_of(arguments)
+    )
     return run(_main, prompt, Printer(arguments, choice), settings, options)
 
 

@@ -1,23 +1,42 @@
 """What a session is started with, worked out from the settings: its file, its tools, its credentials."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coding_agent.errors import NoSuchSession
 from coding_agent.model_choice import ModelChoice
+from coding_agent.safety import HEADLESS, Safety, guarded
 from coding_agent.session.options import SessionOptions
 from coding_agent.settings import Settings
 from coding_agent.storage.session_manager import new_session_file, newest_session
 from coding_agent.subagents.delegate import with_subagents
-from coding_agent.tools import default_tools
+
+if TYPE_CHECKING:
+    from coding_agent.permissions.approver import Approver
 
 
 def session_options(
-    settings: Settings, choice: ModelChoice, *, resume: bool = False, session: str | None = None
+    settings: Settings,
+    choice: ModelChoice,
+    *,
+    resume: bool = False,
+    session: str | None = None,
+    safety: Safety = HEADLESS,
+    approver: "Approver | None" = None,
 ) -> SessionOptions:
     """The options of a new session, of the newest one of the folder (`resume`), or of the one in the file `session`.
 
+    Args:
+        settings: Of this start.
+        choice: Who answers.
+        resume: Go on with the newest session of the folder.
+        session: Go on with this file.
+        safety: What its tools may do.
+        approver: Asks a person about what `safety` leaves open; None means that nobody is there.
+
     Raises:
         NoSuchSession: There is none to go on with. Nothing was made.
+        BadUsage: A rule cannot be understood, or there is no sandbox here.
     """
     session_id, file = new_session_file(settings.cwd, settings.session_dir)
     if session is not None:
@@ -31,13 +50,16 @@ def session_options(
                 f"there is no session for {settings.cwd} yet in {settings.session_dir}; leave out --continue"
             )
         file = newest
+    tools, companions = guarded(settings, safety, approver)
     options = SessionOptions(
         cwd=settings.cwd,
         model=choice.model,
         override_model=choice.asked_for,
         session_file=file,
         session_id=session_id,
-        tools=tuple(default_tools(str(settings.cwd))),
+        tools=tools,
         thinking_level=settings.thinking_level,
+        agent_settings={} if approver is None else {"hook_timeout_ms": None},
+        companions=companions,
     )
     return with_subagents(options)

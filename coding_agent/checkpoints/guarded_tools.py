@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError
 from lemon_otp import Pid
@@ -61,13 +61,15 @@ def _watched(tool: AgentTool, workspace: "Workspace", checkpoints: Checkpoints) 
     return evolve(tool, execute=watch.execute)
 
 
-@frozen
-class _Files:
-    """A tool that changes files it is told."""
+class _Watch:
+    def __init__(self, tool: AgentTool, workspace: "Workspace", checkpoints: Checkpoints) -> None:
+        self.tool = tool
+        self.workspace = workspace
+        self.checkpoints = checkpoints
 
-    tool: AgentTool
-    workspace: "Workspace"
-    checkpoints: Checkpoints
+
+class _Files(_Watch):
+    """A tool that changes files it is told."""
 
     async def execute(
         self, call_id: str, params: dict[str, Any], signal: AbortSignal | None = None, on_update: OnUpdate | None = None
@@ -132,13 +134,8 @@ class _Files:
         return done
 
 
-@frozen
-class _Commands:
+class _Commands(_Watch):
     """A tool that may change anything."""
-
-    tool: AgentTool
-    workspace: "Workspace"
-    checkpoints: Checkpoints
 
     async def execute(
         self, call_id: str, params: dict[str, Any], signal: AbortSignal | None = None, on_update: OnUpdate | None = None

@@ -4,10 +4,10 @@ A file is put back only when it is exactly as a tool of ours left it; whatever e
 is reported and left alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from coding_agent.checkpoints.records import Checkpoint, FileState
 
@@ -20,19 +20,16 @@ class Moment:
 
     Attributes:
         at_ms: Its time; 0 for before everything.
-        kept: Calls whose results stand before it: what they did stays.
-        left: Calls that are left behind for certain.
+        kept: Calls whose results stand at or before it, with the time of the result: what they did stays. Some
+            providers use the same ids again, so an id alone says nothing.
     """
 
     at_ms: int
-    kept: frozenset[str] = frozenset()
-    left: frozenset[str] = frozenset()
+    kept: Mapping[str, int] = field(factory=dict)
 
     def undoes(self, checkpoint: Checkpoint) -> bool:
-        """Did this happen after the moment? A call no entry names, a subagent's, is judged by its time."""
-        if checkpoint.tool_call_id in self.left:
-            return True
-        return checkpoint.tool_call_id not in self.kept and checkpoint.at_ms >= self.at_ms
+        """Did this happen after the moment? Only time tells for a call that no entry names, such as a subagent's."""
+        return checkpoint.at_ms >= self.at_ms and checkpoint.at_ms > self.kept.get(checkpoint.tool_call_id, -1)
 
 
 @frozen

@@ -76,23 +76,18 @@ def _target(manager: SessionManager, entry: str) -> tuple[str | None, str | None
 
 def moment_of(manager: SessionManager, leaf: str | None) -> Moment:
     """The moment right after an entry; None is before the first."""
-    here = manager.tree.path(None if leaf is None else manager.position(leaf)) if leaf is not None else []
-    kept = frozenset(_answered(manager, here))
-    now = manager.tree.path()
-    left = [position for position in now if position not in set(here)]
-    at_ms = parse_iso(manager.log.entry_data(here[-1]).get("timestamp")) if here else 0
-    return Moment(at_ms or 0, kept, frozenset(_answered(manager, left)) - kept)
-
-
-def _answered(manager: SessionManager, positions: Sequence[int]) -> list[str]:
-    """The calls whose results stand at these positions."""
-    found = []
-    for position in positions:
-        if manager.tree.kinds[position] == "message/toolResult":
-            message: Any = manager.log.entry_data(position).get("message") or {}
-            if isinstance(call_id := message.get("toolCallId"), str):
-                found.append(call_id)
-    return found
+    if leaf is None:
+        return Moment(0)
+    here = manager.tree.path(manager.position(leaf))
+    kept: dict[str, int] = {}
+    at_ms = 0
+    for position in here:
+        entry = manager.log.entry_data(position)
+        at_ms = parse_iso(entry.get("timestamp")) or at_ms
+        message: Any = entry.get("message") or {}
+        if message.get("role") == "toolResult" and isinstance(call_id := message.get("toolCallId"), str):
+            kept[call_id] = at_ms
+    return Moment(at_ms, kept)
 
 
 def _code(store: CheckpointStore, guard: PathGuard, moment: Moment, preview: bool) -> int:

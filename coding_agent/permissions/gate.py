@@ -17,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import field, frozen
-
 from coding_agent.events import PermissionAsked, PermissionDecided
 from lemon_agent import AbortSignal, BeforeToolCall, Block
 from lemon_otp import Pid, telemetry, wall_ms
@@ -37,15 +35,15 @@ SUBJECT_MAX: Final = 120
 _ids: Final = itertools.count(1)
 
 
-@frozen
 class _Call:
     """A tool call that is judged."""
 
-    tool: str
-    id: str
-    args: dict[str, Any] = field(repr=False)
-    use: "ToolUse" = field(repr=False)
-    tell: Tell | None
+    def __init__(self, tool: str, call_id: str, args: dict[str, Any], use: "ToolUse", tell: Tell | None) -> None:
+        self.tool = tool
+        self.id = call_id
+        self.args = args
+        self.use = use
+        self.tell = tell
 
     @property
     def subject(self) -> str:
@@ -65,13 +63,13 @@ class PermissionGate:
 
     def __init__(
         self,
-        policy: "Policy",
+        policy: "Policy | None",
         *,
         approver: "Approver | None" = None,
         remembered: "RememberedRules | None" = None,
     ) -> None:
         """Args:
-        policy: What holds from the start.
+        policy: What holds from the start; None lets everything run that the path guard lets through.
         approver: Asks a person; None means that nobody is there, and the answer to every question is no.
         remembered: Where "always" is kept; without it, it holds as long as this gate.
         """
@@ -94,10 +92,14 @@ class PermissionGate:
         self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None
     ) -> Block | None:
         """None lets the call run; `Block` says why not. Cancelling means no."""
-        tool = normal(told.tool_call.name)
-        if self.policy.allows_all(tool) and not _names_a_file(tool):
+        tool = told.tool_call.name.strip()
+        if self._waves_through(tool):
             self._count(tool, told.tool_call.id, "allowed", "mode")
             return None
+        if self.policy is None:
+            from coding_agent.permissions.policy import Policy
+
+            self.policy = Policy("full")
         if not self._loaded and self._remembered is not None:
             self.policy = self.policy.with_rules(await asyncio.to_thread(self._remembered.rules))
             self._loaded = True
@@ -115,6 +117,11 @@ class PermissionGate:
         if self._approver is None:
             return self._refuse(call, "nobody", f"{judgement.reason}; nobody is there to allow it")
         return await self._ask(call, judgement)
+
+    def _waves_through(self, tool: str) -> bool:
+        if self.policy is None:
+            return self._approver is None or not _names_a_file(tool)
+        return self.policy.allows_all(tool) and not _names_a_file(tool)
 
     async def approve_path(self, request: "AccessRequest") -> bool:
         """The answer to a path guard: yes for what was decided with the call, else what a person says."""
@@ -162,6 +169,7 @@ class PermissionGate:
         return answer if answer.choice in ("once", "always", "deny") else None
 
     async def _remember(self, request: "PermissionRequest") -> None:
+        assert self.policy is not None
         self.policy = self.policy.with_rules(request.rules)
         if self._remembered is not None:
             await asyncio.to_thread(self._remembered.add, request.rules)
@@ -206,13 +214,14 @@ class PermissionGate:
         telemetry.execute(
             ("coding_agent", "permission", "decided"),
             {"system_time": wall_ms()},
-            {"tool_name": tool, "tool_call_id": call_id, "decision": decision, "by": by, "mode": self.policy.mode},
+            {
+                "tool_name": tool,
+                "tool_call_id": call_id,
+                "decision": decision,
+                "by": by,
+                "mode": self.policy.mode if self.policy else "full",
+            },
         )
-
-
-def normal(name: str) -> str:
-    """A tool's name as rules write it."""
-    return name.strip()
 
 
 def _names_a_file(tool: str) -> bool:

@@ -1,0 +1,118 @@
+"""Edge. The tools of a session with everything that stands before them: permissions, checkpoints, sandbox."""
+
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from coding_agent.arguments import Arguments
+from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
+from coding_agent.errors import BadUsage
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.session.options import Companion
+from coding_agent.settings import Settings
+from coding_agent.tools import Workspace, default_tools
+from lemon_agent import AgentTool
+
+if TYPE_CHECKING:
+    from coding_agent.permissions.approver import Approver
+    from coding_agent.permissions.policy import Policy
+
+
+@frozen
+class Safety:
+    """What the tools of a session may do.
+
+    Attributes:
+        mode: `ask`, `edit`, `full` or `plan`.
+        allow: Rules for what may be done without asking.
+        ask: Rules for what is asked about in every mode.
+        deny: Rules for what may not be done in any mode.
+        sandbox: `strict`, `net`, or None for no sandbox.
+        checkpoints: Keep what files were like before they are changed.
+    """
+
+    mode: str = "ask"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    sandbox: str | None = None
+    checkpoints: bool = True
+
+
+HEADLESS: Final = Safety("full")
+"""With -p: commands and edits in the working folder run, as a script expects."""
+
+
+def safety_of(arguments: Arguments, *, default_mode: str = HEADLESS.mode) -> Safety:
+    """What the command line asks for."""
+    return Safety(
+        mode=arguments.mode or default_mode,
+        allow=arguments.allow,
+        ask=arguments.ask,
+        deny=arguments.deny,
+        sandbox=arguments.sandbox,
+        checkpoints=arguments.checkpoints,
+    )
+
+
+def guarded(
+    settings: Settings, safety: Safety, approver: "Approver | None"
+) -> tuple[tuple[AgentTool, ...], tuple[Companion, ...]]:
+    """The tools, and what goes along with the session because of them.
+
+    Raises:
+        BadUsage: A rule cannot be understood, or there is no sandbox here.
+    """
+    gate = gate_for(settings, safety, approver)
+    keeper = None
+    if safety.sandbox is not None:
+        from coding_agent.sandbox import sandboxed_keeper
+
+        keeper = sandboxed_keeper(str(settings.cwd), "net" if safety.sandbox == "net" else "strict")
+    asks = approver is not None or gate.policy is not None
+    workspace = Workspace(settings.cwd, approve=gate.approve_path if asks else None, keeper=keeper)
+    gate.watch(workspace)
+    tools = tuple(default_tools(str(settings.cwd), workspace=workspace))
+    if not safety.checkpoints:
+        return tools, (gate.join,)
+    checkpoints = Checkpoints()
+    return with_checkpoints(tools, workspace, checkpoints), (gate.join, checkpoints.join)
+
+
+def gate_for(settings: Settings, safety: Safety, approver: "Approver | None") -> PermissionGate:
+    """What decides about each call.
+
+    Raises:
+        BadUsage: A rule cannot be understood.
+    """
+    policy = policy_for(safety)
+    if approver is None and policy is None:
+        return PermissionGate(None)
+    from coding_agent.permissions.remembered import RememberedRules
+    from coding_agent.storage.locations import folder_for
+
+    kept = RememberedRules(folder_for(settings.session_dir, settings.cwd) / "permissions.json", settings.cwd)
+    return PermissionGate(policy, approver=approver, remembered=kept)
+
+
+def policy_for(safety: Safety) -> "Policy | None":
+    """The policy; None when everything may be done.
+
+    Raises:
+        BadUsage: A rule cannot be understood, or there is no such mode.
+    """
+    if safety.mode == "full" and not (safety.allow or safety.ask or safety.deny):
+        return None
+    from coding_agent.permissions.policy import MODES, Policy
+    from coding_agent.permissions.rules import BadRule, parse_rule
+
+    mode = next((mode for mode in MODES if mode == safety.mode), None)
+    if mode is None:
+        raise BadUsage(f"there is no mode {safety.mode}; give one of {', '.join(MODES)}")
+    try:
+        rules = [parse_rule(text, "deny") for text in safety.deny]
+        rules += [parse_rule(text, "ask") for text in safety.ask]
+        rules += [parse_rule(text, "allow") for text in safety.allow]
+    except BadRule as error:
+        raise BadUsage(str(error)) from error
+    return Policy(mode, tuple(rules))
