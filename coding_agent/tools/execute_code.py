@@ -154,10 +154,9 @@ class Desk:
         from coding_agent.tools.keeper import Program
         from coding_agent.tools.kernel import Kernel
 
-        def program() -> Program:
-            return Program(argv=(self._python,), env=self._workspace.environment())
-
-        self._kernel = Kernel(lambda: self._workspace.keeper, program, self._workspace.root)
+        workspace = self._workspace
+        program = Program(argv=(self._python,), env=workspace.environment())
+        self._kernel = Kernel(lambda: workspace.keeper, workspace.confined, program, workspace.root)
         return self._kernel
 
 

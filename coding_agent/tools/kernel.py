@@ -40,14 +40,22 @@ class Ended:
 class Kernel:
     """One such process, started when it is first needed."""
 
-    def __init__(self, keeper: Callable[[], Keeper], program: Callable[[], Program], folder: str) -> None:
+    def __init__(
+        self,
+        keeper: Callable[[], Keeper],
+        confined: Callable[[Program], Awaitable[Program]],
+        program: Program,
+        folder: str,
+    ) -> None:
         """Args:
         keeper: Gives what starts it.
+        confined: Puts a program into the sandbox, when there is to be one.
         program: What to start; `-c` and the source are added.
         folder: Where it runs.
         """
         self._keeper = keeper
         self._program = program
+        self._confined = confined
         self._folder = folder
         self._child: Child | None = None
         self._on_output: OnOutput | None = None
@@ -118,10 +126,8 @@ class Kernel:
             return self._child
         await self.stop()
         self._heard = b""
-        program = self._program()
-        program = evolve(
-            program, argv=(*program.argv, "-u", "-c", SOURCE.read_text()), stdin="pipe", split_errors=True, tty=False
-        )
+        argv = (*self._program.argv, "-u", "-c", SOURCE.read_text())
+        program = await self._confined(evolve(self._program, argv=argv, stdin="pipe", split_errors=True, tty=False))
         try:
             cwd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
