@@ -34,6 +34,7 @@ KILL_S: Final = 2.5
 """How long the end of everything is waited for after the grace; what cannot be killed by then is reported."""
 LINGER_S: Final = 0.25
 """How long the last output is waited for once the shell itself has ended."""
+LAST_ONES_S: Final = 0.05
 LEFT_OUTPUT_BYTES: Final = 1_000_000
 """So much of what a left-behind program prints is kept in a file."""
 LONGEST_ARGUMENT: Final = 100_000
@@ -186,6 +187,8 @@ class Run:
     async def _ended(self, child: Child) -> Outcome:
         """The shell is done: wait a moment for the rest of its output, then let go of what stays behind."""
         await first_of(LINGER_S, child.drained, child.gone)
+        if child.left:  # what ends together with the shell is not left behind
+            await first_of(LAST_ONES_S, child.gone)
         child.read_what_is_there()
         code = child.exited.result()
         left = not child.gone.done() and child.left
