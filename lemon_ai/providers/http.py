@@ -141,12 +141,18 @@ class HttpTransport:
     def _client(self, loopback: bool) -> httpx.AsyncClient:
         import httpx
 
+        from lemon_ai.providers.sockets import use_loop_sockets
+
         clients = self._clients.setdefault(asyncio.get_running_loop(), {})
         if loopback not in clients:
             limits = httpx.Limits(
                 max_connections=None, max_keepalive_connections=None if self.keep_alive else 0, keepalive_expiry=30.0
             )
-            clients[loopback] = httpx.AsyncClient(limits=limits, trust_env=not loopback, follow_redirects=False)
+            transport = httpx.AsyncHTTPTransport(limits=limits, trust_env=not loopback)
+            use_loop_sockets(transport)
+            clients[loopback] = httpx.AsyncClient(
+                transport=transport, trust_env=not loopback, follow_redirects=False, limits=limits
+            )
         return clients[loopback]
 
 
