@@ -29,7 +29,7 @@ def page() -> str:
         [
             "# The states of a run",
             "",
-            "Drawn from the table in `lemon_agent.loop.state_machine`; a test compares both and walks all pairs of states.",
+            "Drawn from the table in `lemon_agent.loop.state_machine`; a test compares both and walks all pairs.",
             "Each step is a `LoopStateTransition` event and telemetry `lemon_agent.loop.state_transition`.",
             "",
             "```mermaid",
