@@ -45,6 +45,7 @@ from lemon_otp.errors import (
     TooManyJobs,
     UnhandledMessage,
 )
+from lemon_otp.event_fan import EventFan
 from lemon_otp.event_queue import DropStrategy, StreamStats
 from lemon_otp.event_stream import EventStream, PushResult
 from lemon_otp.exits import Down, Exit, Reason, is_orderly
@@ -151,6 +152,7 @@ __all__ = [
     "Down",
     "DropStrategy",
     "DynamicSupervisor",
+    "EventFan",
     "EventStream",
     "Exit",
     "Failed",

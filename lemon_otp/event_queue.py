@@ -73,6 +73,11 @@ class EventQueue(Generic[E]):
         self.events.append(terminal)
         self.high_water = max(self.high_water, len(self.events))
 
+    def note_size(self) -> None:
+        """Events may have been put into the buffer past `offer`: before it shrinks, remember how large it was."""
+        if len(self.events) > self.high_water:
+            self.high_water = len(self.events)
+
     def put_back(self, event: E) -> None:
         """Return an event that was handed to a reader who went away before reading it."""
         self.events.appendleft(event)
@@ -80,4 +85,5 @@ class EventQueue(Generic[E]):
 
     def stats(self) -> StreamStats:
         """The numbers as they are now."""
+        self.note_size()
         return StreamStats(len(self.events), self.max_size, self.dropped, self.high_water)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, cast
 from weakref import WeakSet
@@ -29,6 +29,8 @@ from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamRead
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from lemon_otp.event_fan import EventFan
 
     E = TypeVar("E", default=Any)
     R = TypeVar("R", default=Any)
@@ -58,6 +60,7 @@ class EventStream(Generic[E, R]):
     __slots__ = (
         "__weakref__",
         "_abort",
+        "_fan",
         "_listener",
         "_outcome",
         "_queue",
@@ -90,6 +93,7 @@ class EventStream(Generic[E, R]):
         self._ready: StreamReady | None = None
         self._told = False
         self._runtime = current_runtime()
+        self._fan: EventFan | None = None
 
     @classmethod
     def start(
@@ -231,6 +235,7 @@ class EventStream(Generic[E, R]):
 
         For a process that has other messages to attend to, in place of `events`: one message for a burst of events.
         """
+        self._stir()
         self._listener, self._told, self._ready = pid, False, StreamReady(self)
         if self._queue.events:
             self._tell_listener(pid)
@@ -238,6 +243,7 @@ class EventStream(Generic[E, R]):
     def take_all(self) -> list[E]:
         """Every event that waits, in order, the terminal one included. Never waits itself."""
         self._told = False
+        self._queue.note_size()
         events = list(self._queue.events)
         self._queue.events.clear()
         if events and events[-1] is self._terminal:
@@ -300,6 +306,29 @@ class EventStream(Generic[E, R]):
         """Whether a reader has taken the terminal event."""
         return self._terminal is _END
 
+    # Between the stream and a fan.
+
+    def join_fan(self, fan: EventFan | None) -> None:
+        """Tell this fan, from now on, when something else than room for an event may be needed."""
+        self._fan = fan
+
+    @property
+    def append(self) -> Callable[[E], None]:
+        """Puts an event into the buffer; right only for a stream that has `quiet_room`."""
+        return self._queue.events.append
+
+    def quiet_room(self) -> int:
+        """For how many events there is room, while a push would do nothing but put them there; else 0."""
+        queue = self._queue
+        queue.note_size()
+        if self._outcome is not None or self._readers or self._listener is not None:
+            return 0
+        return queue.max_size - len(queue.events)
+
+    def _stir(self) -> None:
+        if self._fan is not None:
+            self._fan.stir(self)
+
     def _guard_ended(self, guard_process: Process, _reason: Any) -> None:
         """The guard process is dead. An open stream without one is closed, and its task works for nobody."""
         if self._outcome is None:
@@ -324,6 +353,7 @@ class EventStream(Generic[E, R]):
                 _log.warning("event stream is full (%d): %d events dropped so far", self._queue.max_size, dropped)
 
     def _finish(self, terminal: E, outcome: Outcome, *, extra_slot: bool = False) -> None:
+        self._stir()
         self._outcome = outcome
         self._terminal = terminal
         self._task = self._abort = None
@@ -354,6 +384,7 @@ class EventStream(Generic[E, R]):
         send(self.pid, guard.READ)
 
     async def _wait_for_event(self) -> Any:
+        self._stir()
         reader = _Seat()
         self._readers.append(reader)
         try:
@@ -374,6 +405,7 @@ class EventStream(Generic[E, R]):
                 self._readers.remove(other)
                 other.settle(event)
                 return
+        self._stir()
         self._queue.put_back(event)
 
     async def _until_finished(self, timeout_s: float | None) -> None:
@@ -427,6 +459,8 @@ class _Events(Generic[E]):
         events = stream._queue.events
         event: Any
         if events and not self._ended:
+            if stream._fan is not None:
+                stream._queue.note_size()
             event = events.popleft()
         elif self._ended or stream._outcome is not None:
             raise StopAsyncIteration

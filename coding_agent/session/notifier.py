@@ -11,7 +11,7 @@ from attrs import define, field
 
 from coding_agent.events import SessionEvent
 from lemon_agent import AgentEnd, Canceled, ErrorEvent
-from lemon_otp import EventStream, MonitorRef, Pid, demonitor, monitor, send
+from lemon_otp import EventFan, EventStream, MonitorRef, Pid, demonitor, monitor, send
 
 STREAM_QUEUE_MAX = 1000
 
@@ -29,6 +29,7 @@ class Notifier:
     session_id: str
     event_listeners: list[tuple[Pid, MonitorRef]] = field(factory=list)
     event_streams: dict[MonitorRef, tuple[Pid, EventStream]] = field(factory=dict)
+    _fan: EventFan = field(factory=EventFan, init=False)
 
     def subscribe_direct(self, subscriber: Pid) -> None:
         """From now on `subscriber` gets every `SessionEvent` in its mailbox."""
@@ -37,6 +38,7 @@ class Notifier:
     def subscribe_stream(self, subscriber: Pid, stream: EventStream) -> None:
         """From now on `stream` gets every `SessionEvent`; it is cancelled when `subscriber` dies."""
         self.event_streams[monitor(subscriber)] = (subscriber, stream)
+        self._fan.add(stream)
 
     def unsubscribe(self, subscriber: Pid) -> None:
         """Nothing more goes to `subscriber`; its streams end. Asking twice does no harm."""
@@ -54,8 +56,7 @@ class Notifier:
         """
         for pid, _ in self.event_listeners:
             send(pid, event)
-        for _, stream in self.event_streams.values():
-            stream.push_async(event)
+        self._fan.push(event)
         if isinstance(event.event, AgentEnd | ErrorEvent | Canceled):
             self.complete_streams(event.event)
 
@@ -63,6 +64,7 @@ class Notifier:
         """End every stream the way the run ended, and forget it."""
         for reference, (_, stream) in self.event_streams.items():
             demonitor(reference, flush=True)
+            self._fan.remove(stream)
             match terminal:
                 case AgentEnd():
                     stream.complete(terminal.messages)
@@ -85,4 +87,5 @@ class Notifier:
         for reference in [ref for ref, (pid, _) in self.event_streams.items() if pid == subscriber]:
             _, stream = self.event_streams.pop(reference)
             demonitor(reference, flush=True)
+            self._fan.remove(stream)
             stream.cancel(reason)
