@@ -10,7 +10,6 @@ from coding_agent.tools.ls import ls_tool
 from coding_agent.tools.patch import patch_tool
 from coding_agent.tools.process import process_tool
 from coding_agent.tools.read import read_tool
-from coding_agent.tools.sandbox import Sandbox
 from coding_agent.tools.standing import tool_children
 from coding_agent.tools.todo import todo_tool
 from coding_agent.tools.toolset import default_tools
@@ -21,7 +20,6 @@ from coding_agent.tools.workspace import Workspace
 from coding_agent.tools.write import write_tool
 
 __all__ = [
-    "Sandbox",
     "Workspace",
     "background_supervisor",
     "bash_tool",

@@ -177,7 +177,6 @@ class Run:
         except OSError as error:
             raise ToolError(f"Working directory {self.workspace.root}: {error.strerror}") from error
         try:
-            program = await self.workspace.confined(program)
             return await self.workspace.keeper.start(program.in_directory(cwd), self._take)
         except ChildNotStarted as error:
             raise ToolError(f"Cannot run {program.argv[0]}: {error.strerror}") from error

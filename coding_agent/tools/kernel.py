@@ -43,19 +43,16 @@ class Kernel:
     def __init__(
         self,
         keeper: Callable[[], Keeper],
-        confined: Callable[[Program], Awaitable[Program]],
         program: Program,
         folder: str,
     ) -> None:
         """Args:
         keeper: Gives what starts it.
-        confined: Puts a program into the sandbox, when there is to be one.
         program: What to start; `-c` and the source are added.
         folder: Where it runs.
         """
         self._keeper = keeper
         self._program = program
-        self._confined = confined
         self._folder = folder
         self._child: Child | None = None
         self._on_output: OnOutput | None = None
@@ -127,7 +124,7 @@ class Kernel:
         await self.stop()
         self._heard = b""
         argv = (*self._program.argv, "-u", "-c", SOURCE.read_text())
-        program = await self._confined(evolve(self._program, argv=argv, stdin="pipe", split_errors=True, tty=False))
+        program = evolve(self._program, argv=argv, stdin="pipe", split_errors=True, tty=False)
         try:
             cwd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:

@@ -112,7 +112,7 @@ class Desk:
             raise ToolError(f"There are {RUNNING_MAX} background programs already; kill one first")
         if not runs(background_supervisor.NAME):
             raise ToolError("Background programs are not available here")
-        program = await self._workspace.confined(program_for(self._workspace, self._shell, command, tty=tty))
+        program = program_for(self._workspace, self._shell, command, tty=tty)
         start = Start(
             id=os.urandom(8).hex(),
             command=command,

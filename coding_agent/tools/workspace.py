@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coding_agent.tools.environment import child_environment
 from coding_agent.tools.files import Fence, Version
-from coding_agent.tools.keeper import Keeper, Program
+from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
 from lemon_agent import AbortSignal
 
 if TYPE_CHECKING:
-    from coding_agent.tools.sandbox import Sandbox, Sandboxing
     from coding_agent.tools.todo_list import Todo
 
 T = TypeVar("T")
@@ -42,7 +41,6 @@ class Workspace:
         environment: Mapping[str, str] | None = None,
         pass_environment: Iterable[str] = (),
         output_dir: str | Path | None = None,
-        sandbox: "Sandbox | None" = None,
     ) -> None:
         """Args:
         cwd: The working directory.
@@ -53,7 +51,6 @@ class Workspace:
         environment: Variables set for every program.
         pass_environment: Names of ours to pass beyond the usual; `NAME_*` for all that begin so.
         output_dir: Where output too long for a result is kept; by default a private folder that goes with the keeper.
-        sandbox: What programs of the model may do at most; None lets them do what the user may.
         """
         self.guard = PathGuard(cwd, outside=outside, approve=approve, readable=tuple(readable))
         self.root = self.guard.root
@@ -65,8 +62,6 @@ class Workspace:
         self._pass_environment = tuple(pass_environment)
         self._child_environment: dict[str, str] | None = None
         self._output_dir = None if output_dir is None else Path(output_dir)
-        self._sandbox = sandbox
-        self._sandboxing: Sandboxing | None = None
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     @property
@@ -95,20 +90,6 @@ class Workspace:
             extra = {"PWD": self.root, **self._environment}
             self._child_environment = child_environment(os.environ, also=self._pass_environment, extra=extra)
         return self._child_environment
-
-    async def confined(self, program: Program) -> Program:
-        """The program as it is to be started: in the sandbox, when there is to be one.
-
-        Raises:
-            ToolError: It cannot be had.
-        """
-        if self._sandbox is None:
-            return program
-        if self._sandboxing is None:
-            from coding_agent.tools.sandbox import Sandboxing
-
-            self._sandboxing = Sandboxing(self._sandbox)
-        return await self._sandboxing.around(program, self.root, self.keeper)
 
     def saw(self, real: str, version: Version | None) -> None:
         """The model knows this version of a file now; None: the file is gone."""
@@ -160,5 +141,5 @@ def workspace_for(cwd: str, options: dict[str, Any]) -> Workspace:
     shared = options.pop("workspace", None)
     if isinstance(shared, Workspace):
         return shared
-    names = ("outside", "approve", "readable", "keeper", "environment", "pass_environment", "output_dir", "sandbox")
+    names = ("outside", "approve", "readable", "keeper", "environment", "pass_environment", "output_dir")
     return Workspace(cwd, **{name: options.pop(name) for name in names if name in options})
