@@ -237,7 +237,7 @@ class Process(Related):
             super().attend()
 
     def finished(self) -> None:
-        super().finished()
+        Related.finished(self)
         runtime = self.runtime
         if runtime.zombies:
             runtime.zombies.pop(self, None)
@@ -325,7 +325,7 @@ class Process(Related):
         """The signal of `exit_signal(pid, reason)`."""
         if self.exit_reason is not ALIVE:
             return
-        if reason == "kill" and type(reason) is str:
+        if type(reason) is str and reason == "kill":
             self._end("killed", at_once=sender is self)
         elif self.trap:
             if sender is self:

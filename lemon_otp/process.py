@@ -297,8 +297,9 @@ def exit_signal(pid: Pid, reason: Any) -> None:
     "kill" ends any process, with the reason "killed". "normal" does nothing, except to the caller itself.
     Any other reason ends a process that does not trap exits; one that does finds an Exit in its mailbox.
     """
-    me, target = self_pid(), _process(pid)
-    assert isinstance(me, Process)
+    me, target = CURRENT.get(None), _process(pid)
+    if me is None:
+        raise NotAProcess(NO_PROCESS)
     if get_ident() != me.runtime.thread_id:
         me.runtime.post(target.exit_signal, me, reason)
         return

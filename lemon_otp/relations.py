@@ -96,13 +96,15 @@ class Related(Stepper):
 
     def link(self, other: Process) -> None:
         """Link two live processes."""
-        mine, theirs = self.tie(), other.tie()
+        mine, theirs = self.ties or self.tie(), other.ties or other.tie()
         if mine.links is None:
-            mine.links = {}
+            mine.links = {other: None}
+        else:
+            mine.links[other] = None
         if theirs.links is None:
-            theirs.links = {}
-        mine.links[other] = None
-        theirs.links[self.as_process()] = None
+            theirs.links = {self: None}  # type: ignore[dict-item]
+        else:
+            theirs.links[self] = None  # type: ignore[index]
 
     def is_linked(self, other: Process) -> bool:
         """Whether the two are linked."""

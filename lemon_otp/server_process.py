@@ -54,7 +54,7 @@ class ServerProcess(Process):
     )
 
     def __init__(self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any) -> None:
-        super().__init__(runtime, copy_context(), server, parent)
+        Process.__init__(self, runtime, copy_context(), server, parent)
         self.server = server
         self.arg = arg
         self.state: Any = UNSET
@@ -126,7 +126,7 @@ class ServerProcess(Process):
             self.deliver(TIMEOUT)
 
     def finished(self) -> None:
-        super().finished()
+        Process.finished(self)
         if self.idle_timer is not None:
             self.runtime.timers.cancel(self.idle_timer)
             self.idle_timer = None
@@ -145,29 +145,32 @@ class ServerProcess(Process):
         CURRENT.set(self)
         starter, self.starter = self.starter, None
         assert starter is not None
+        result: Any
         try:
             result = self.server.init(self.arg)
-            if isawaitable(result):
+            if type(result) is CoroutineType or isawaitable(result):
                 result = await result
             self.arg = UNSET
-            if isinstance(result, Reply | NoReply):
+            kind = type(result)
+            if kind is Reply or kind is NoReply:
                 raise BadReturn("init", result, "a state, Init, Ignore or Stop")
-            if type(result) is Stop:
+            if kind is Stop:
                 raise ProcessExit(result.reason)
         except BaseException as error:
             self._refuse(starter, StartFailed(reason_of(error)))
             raise
-        if type(result) is Ignore:
+        if kind is Ignore:
             self._refuse(starter, None)
             raise ProcessExit("normal")
         starter.answer(self)
-        if type(result) is Init:
+        if kind is Init:
             self._go_on(result)
             if result.continue_ is not UNSET:
                 await self._conclude(result, None)
         else:
             self.state = result
-        await self.serve()
+        if self.mailbox:
+            await self.serve()
 
     def _refuse(self, starter: Caller, answer: StartFailed | None) -> None:
         """Free the name and tell the starter that there will be no server."""
