@@ -16,6 +16,7 @@ from lemon_agent import AgentTool
 if TYPE_CHECKING:
     from coding_agent.permissions.approver import Approver
     from coding_agent.permissions.policy import Policy
+    from coding_agent.tools.keeper import Keeper
 
 
 @frozen
@@ -64,12 +65,8 @@ def guarded(
         BadUsage: A rule cannot be understood, or there is no sandbox here.
     """
     gate = gate_for(settings, safety, approver)
-    keeper = None
-    if safety.sandbox is not None:
-        from coding_agent.sandbox import sandboxed_keeper
-
-        keeper = sandboxed_keeper(str(settings.cwd), "net" if safety.sandbox == "net" else "strict")
     asks = approver is not None or gate.policy is not None
+    keeper = None if safety.sandbox is None else sandboxed(settings, network=safety.sandbox == "net")
     workspace = Workspace(settings.cwd, approve=gate.approve_path if asks else None, keeper=keeper)
     gate.watch(workspace)
     tools = tuple(default_tools(str(settings.cwd), workspace=workspace))
@@ -77,6 +74,17 @@ def guarded(
         return tools, (gate.join,)
     checkpoints = Checkpoints()
     return with_checkpoints(tools, workspace, checkpoints), (gate.join, checkpoints.join)
+
+
+def sandboxed(settings: Settings, *, network: bool) -> "Keeper":
+    """What starts the tools' programs so that they stay in the working folder; other sessions are out of their sight.
+
+    Raises:
+        BadUsage: There is no sandbox here; the text says why. Nothing was started.
+    """
+    from coding_agent.sandbox import sandboxed_keeper
+
+    return sandboxed_keeper(str(settings.cwd), "net" if network else "strict", hidden=(str(settings.session_dir),))
 
 
 def gate_for(settings: Settings, safety: Safety, approver: "Approver | None") -> PermissionGate:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coding_agent.events import PermissionAsked, PermissionDecided
 from lemon_agent import AbortSignal, BeforeToolCall, Block
+from lemon_ai import redact
 from lemon_otp import Pid, telemetry, wall_ms
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class PermissionGate:
 
     async def _ask(self, call: "_Call", judgement: "Judgement") -> Block | None:
         request = self._request(call.id, call.tool, call.args, call.use.shown, judgement.reason, judgement.needs)
-        call.say(PermissionAsked(request.id, call.id, call.tool, call.subject, judgement.reason))
+        call.say(PermissionAsked(request.id, call.id, call.tool, call.subject, redact(judgement.reason)))
         try:
             answer = await self._answer(request)
         except asyncio.CancelledError:
@@ -207,7 +208,7 @@ class PermissionGate:
         return Block(f"Not allowed: {reason}. The call was not run.")
 
     def _decided(self, call: "_Call", request_id: str, decision: str, by: str, reason: str) -> None:
-        call.say(PermissionDecided(request_id, call.id, call.tool, call.subject, decision, by, reason))
+        call.say(PermissionDecided(request_id, call.id, call.tool, call.subject, decision, by, redact(reason)))
         self._count(call.tool, call.id, decision, by)
 
     def _count(self, tool: str, call_id: str, decision: str, by: str) -> None:
@@ -251,7 +252,6 @@ def short(tool: str, use: "ToolUse") -> str:
     from coding_agent.permissions.policy import Fetch, FileAccess, InShell
     from coding_agent.permissions.rules import host_of
     from coding_agent.permissions.shell_programs import program_name
-    from lemon_ai import redact
 
     words: list[str] = []
     for action in use.actions:
