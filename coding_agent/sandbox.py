@@ -37,7 +37,13 @@ READ_ONLY_IN_WORKSPACE: Final = (".git/hooks", ".git/config", ".lemon")
 
 
 def arguments(
-    bwrap: str, root: str, level: Level, *, home: Path | None = None, shared: Sequence[str] = ()
+    bwrap: str,
+    root: str,
+    level: Level,
+    *,
+    home: Path | None = None,
+    shared: Sequence[str] = (),
+    hidden: Sequence[str] = (),
 ) -> list[str]:
     """The command line that stands before a program's own.
 
@@ -47,15 +53,24 @@ def arguments(
         level: With or without network.
         home: Whose secrets are hidden; the user's by default.
         shared: Further folders that may be written.
+        hidden: Further folders that are empty inside, unless the workspace lies in one of them.
     """
-    found = [bwrap, "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    found = [
+        bwrap,
+        "--die-with-parent",
+        "--unshare-user-try",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     if level == "strict":
         found.append("--unshare-net")
     found += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]
     base = Path.home() if home is None else home
-    for name in SECRET_FOLDERS:
-        if (base / name).is_dir():
-            found += ["--tmpfs", str(base / name)]
+    for folder in ("/run", *(str(base / name) for name in SECRET_FOLDERS), *hidden):
+        if os.path.isdir(folder):
+            found += ["--tmpfs", os.path.realpath(folder)]
     for name in SECRET_FILES:
         if (base / name).is_file():
             found += ["--ro-bind", "/dev/null", str(base / name)]
@@ -85,7 +100,7 @@ def unavailable() -> str | None:
     return None
 
 
-def sandboxed_keeper(root: str, level: Level) -> "SandboxedKeeper":
+def sandboxed_keeper(root: str, level: Level, *, hidden: Sequence[str] = ()) -> "SandboxedKeeper":
     """What starts the programs of a workspace, in the sandbox.
 
     Raises:
@@ -96,17 +111,18 @@ def sandboxed_keeper(root: str, level: Level) -> "SandboxedKeeper":
         raise BadUsage(f"the sandbox is not available: {why}; install it, or leave out --sandbox")
     bwrap = shutil.which("bwrap")
     assert bwrap is not None
-    return SandboxedKeeper(bwrap, os.path.realpath(root), level)
+    return SandboxedKeeper(bwrap, os.path.realpath(root), level, hidden)
 
 
 class SandboxedKeeper(Keeper):
     """Starts programs as the runtime's keeper does, each behind `bwrap`."""
 
-    def __init__(self, bwrap: str, root: str, level: Level) -> None:
+    def __init__(self, bwrap: str, root: str, level: Level, hidden: Sequence[str] = ()) -> None:
         super().__init__()
         self._bwrap = bwrap
         self._root = root
         self._level = level
+        self._hidden = tuple(hidden)
 
     @property
     def home(self) -> Path:
@@ -116,7 +132,7 @@ class SandboxedKeeper(Keeper):
 
     async def start(self, program: Program, on_output: OnOutput, *, on_errors: OnOutput | None = None) -> Child:
         """Start a program in the sandbox; see `Keeper.start`."""
-        before = arguments(self._bwrap, self._root, self._level, shared=(str(self.home),))
+        before = arguments(self._bwrap, self._root, self._level, shared=(str(self.home),), hidden=self._hidden)
         session = [] if program.tty else ["--new-session"]
         inside = evolve(program, argv=(before[0], *session, *before[1:], *program.argv))
         shared = ProgramKeeper.shared()
