@@ -416,6 +416,9 @@ async def _reset(state: Conversation) -> str:
     state.notifier.session_id = session_id
     state.options, state.store, state.restored = options, store, None
     state.turn_index, state.next_turn = 0, []
+    me = self_pid()
+    for join in options.companions:
+        join(me, file, lambda notice: send(me, protocol.Tell(notice)))
     return session_id
 
 
