@@ -44,6 +44,7 @@ from lemon_otp import (
     reply,
     self_pid,
     send_after,
+    spawn,
 )
 
 SLACK_S: Final = 2.0
@@ -263,7 +264,7 @@ class Work:
 
 
 def _start_aside(item: ask.RunWhenIdle) -> None:
-    from lemon_otp import spawn
+    """Start a function as a task of its own, without waiting for its supervisor."""
 
     async def aside() -> None:
         await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, item.fn, *item.args, label="when_idle")

@@ -100,7 +100,8 @@ async def start_run(
     run = Run(context, config, signal, stream, stream_fn or config.stream_fn or lemon_ai.stream, talk)
     signal.track()
     try:
-        pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, tuple(prompts), label="loop")
+        label = "loop" if config.session_id is None else f"loop[{config.session_id}]"
+        pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, tuple(prompts), label=label)
     except Exception as error:
         signal.untrack()
         stream.error(("task_start_failed", error))

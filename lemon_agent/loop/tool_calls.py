@@ -232,7 +232,7 @@ class _Batch:
         task = call.task = call.task.again(call.attempt)
         try:
             pid = await TaskSupervisor.start_child(
-                self.run.config.tool_task_supervisor, work, task, label=task.tool.name
+                self.run.config.tool_task_supervisor, work, task, label=f"tool_task[{task.tool.name}]"
             )
         except Exception as error:
             return outcomes.not_started(error)

@@ -90,7 +90,7 @@ async def test_each_call_says_its_start_and_then_its_end_or_its_failure(tree, he
         raise ValueError("x")
 
     async def crashes(call_id, params, signal, on_update):
-        [pid] = [p for p in await TaskSupervisor.children("tool_task_supervisor") if p.label == "crashes"]
+        [pid] = [p for p in await TaskSupervisor.children("tool_task_supervisor") if p.label == "tool_task[crashes]"]
         exit_signal(pid, "kill")
         await asyncio.sleep(60)
 
