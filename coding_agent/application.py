@@ -7,6 +7,9 @@ coding_agent.supervisor      one_for_one
 ├─ lane_queue                seats in lanes: how many subagents may work at one time
 ├─ subagent_task_supervisor  tasks: subagent[id], one a subagent, each the owner of its session
 ├─ coordinator_supervisor    dynamic: coordinator[session id], one a session that has had subagents
+├─ program_keeper            owns the helper that starts what tools run, and ends it all
+├─ todo_store                the sessions' lists of things to do
+├─ background_supervisor     dynamic: background_program[id], one a program that runs on
 └─ ...                       what a host adds: listener
 """
 
@@ -16,6 +19,7 @@ from coding_agent import session_registry, session_supervisor
 from coding_agent.lane_queue import NAME as LANE_QUEUE
 from coding_agent.lane_queue import LaneQueue
 from coding_agent.session.summary_job import JOB_SCHEDULER
+from coding_agent.tools import tool_children
 from lemon_agent import APPLICATION as LEMON_AGENT
 from lemon_otp import Application, ChildSpec, DynamicSupervisor, JobScheduler, Pid, Registry, Supervisor, TaskSupervisor
 
@@ -33,6 +37,7 @@ async def start() -> Pid:
         LaneQueue.child_spec(name=LANE_QUEUE),
         TaskSupervisor.child_spec(id=SUBAGENT_TASK_SUPERVISOR, name=SUBAGENT_TASK_SUPERVISOR),
         DynamicSupervisor.child_spec(id=COORDINATOR_SUPERVISOR, name=COORDINATOR_SUPERVISOR),
+        *tool_children(),
     ]
     return await Supervisor.start_link(children, strategy="one_for_one", name=SUPERVISOR)
 
