@@ -1,9 +1,7 @@
-"""Edge. One process: its mailbox, its links and monitors, and how it ends.
+"""Edge. One process: its mailbox, its first turn, and the signals that reach it.
 
 Signals are delivered at once, in the order in which they are sent. A process that does not trap exits and is
-not in the middle of its own turn is dead as soon as an exit signal reached it: its name is free, its links and
-monitors have been told. Its coroutine, where it has one, is cancelled afterwards so that `finally` blocks
-run; one that swallows the cancel is cancelled again, ever more rarely, and stands in the list of zombies.
+not in the middle of its own turn is dead as soon as an exit signal has reached it; see `ending`.
 """
 
 from __future__ import annotations
@@ -13,30 +11,25 @@ from collections import deque
 from contextvars import Context
 from threading import get_ident
 from types import CoroutineType
-from typing import Any, Final
+from typing import Any
 
 from lemon_otp.clock import Timer
-from lemon_otp.crash_reports import report_crash, report_leftover_error, report_zombie
-from lemon_otp.errors import NotAProcess, ProcessExit, ReceiveTimeout
-from lemon_otp.exits import Down, Exit, is_normal, is_orderly
+from lemon_otp.ending import Ending
+from lemon_otp.errors import NotAProcess, ReceiveTimeout
+from lemon_otp.exits import Down, Exit, is_normal
 from lemon_otp.mailbox import NOTHING, Mailbox, Match, discard, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
-from lemon_otp.relations import Related, Ties
-from lemon_otp.scheduler import CURRENT, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
-from lemon_otp.stepper import NO_CONTEXT, as_coroutine, give_way, wait_cell, wait_mail
-
-CANCEL_AGAIN_S: Final = 0.1
-"""Pause before a swallowed cancel is repeated; it doubles up to `CANCEL_PAUSE_S_MAX`."""
-CANCEL_PAUSE_S_MAX: Final = 5.0
+from lemon_otp.scheduler import CURRENT, DONE, MAIL, READY, Scheduler
+from lemon_otp.stepper import as_coroutine, give_way, wait_cell, wait_mail
 
 
-class Process(Related):
+class Process(Ending):
     """A process that runs one function."""
 
     serves_inside = False
     """Whether a request may be served inside the turn of the process that asks."""
 
-    __slots__ = ("entry", "handled", "mailbox", "parent")
+    __slots__ = ("handled",)
 
     def __init__(self, runtime: Scheduler, context: Context, entry: Any, parent: Process | None) -> None:
         # Everything in one place, without the constructors of the bases: this is most of what a spawn costs.
@@ -193,132 +186,6 @@ class Process(Related):
         self.runtime.processes[self.id] = self
         return waits_for
 
-    def returned(self, value: Any) -> None:
-        if self.ties is None and self.side is None:
-            # Nobody to tell and nothing to clean up: the end of most processes, and half the cost of the others'.
-            self.exit_reason = "normal"
-            self.alert = True
-            self.status = ENDED
-            self.coro = self.parent = self.mailbox = None
-            self.context = NO_CONTEXT
-        elif self.exit_reason is ALIVE:
-            self.end("normal")
-        else:
-            self.finished()
-
-    def raised(self, error: BaseException) -> None:
-        if self.exit_reason is not ALIVE:
-            if not isinstance(error, asyncio.CancelledError | ProcessExit):
-                report_leftover_error(self, error)
-            self.finished()
-            return
-        if error.__traceback__ is not None:
-            error.__traceback__ = error.__traceback__.tb_next  # without our own frame, which holds this process
-        reason = reason_of(error)
-        if not is_orderly(reason):
-            self.report(reason)
-        self.end(reason)
-
-    def report(self, reason: Any) -> None:
-        """Tell that the process ends badly, from the inside."""
-        report_crash(self, reason)
-
-    def end(self, reason: Any) -> None:
-        """The coroutine has ended, and the process with it."""
-        self.coro = None
-        self.mark_dead(reason)
-        self.finished()
-
-    def attend(self) -> None:
-        self.take_signals()
-        if self.exit_reason is not ALIVE:
-            self._linger()
-        else:
-            super().attend()
-
-    def finished(self) -> None:
-        Related.finished(self)
-        runtime = self.runtime
-        if runtime.zombies:
-            runtime.zombies.pop(self, None)
-            if not runtime.zombies and runtime.rest is not None and not runtime.rest.done():
-                runtime.rest.set_result(None)
-
-    # The end.
-
-    def die(self, reason: Any) -> None:
-        """End the process now, for everybody else; its coroutine, if there is one, is left to be cancelled."""
-        self.mark_dead(reason)
-        if self.status != ENDED and not self.runtime.is_running(self):
-            if self.coro is None:
-                self.finished()
-            else:
-                self._linger()
-
-    def mark_dead(self, reason: Any) -> None:
-        """Free the name, run the hooks and tell links and monitors."""
-        runtime = self.runtime
-        self.exit_reason = reason
-        self.alert = True
-        runtime.processes.pop(self.id, None)
-        self.mailbox = None
-        ties = self.ties
-        if ties is not None:
-            if ties.name is not None:
-                runtime.names.pop(ties.name, None)
-            if ties.hooks is not None:
-                self._run_hooks(ties, reason)
-            if ties.monitoring is not None:
-                self.stop_monitoring()
-            if ties.links or ties.monitors:
-                runtime.deaths.append(self)
-                if not runtime.announcing:
-                    announce_deaths(runtime)
-        self.parent = None
-
-    def _run_hooks(self, ties: Ties, reason: Any) -> None:
-        hooks, ties.hooks = ties.hooks, None
-        for hook in hooks or ():
-            try:
-                hook(self, reason)
-            except Exception as error:
-                report_leftover_error(self, error)
-
-    def _linger(self) -> None:
-        """Cancel what is left of the coroutine, now and, when it goes on all the same, again."""
-        zombies = self.runtime.zombies
-        side = self.interrupts()
-        if self not in zombies:
-            zombies[self] = None
-            waits_for_future = self.status == FUTURE
-            self.interrupt()
-            if not waits_for_future:
-                return
-        elif side.must_cancel:
-            self.wake_for_interrupt()
-        if side.cancel_again_s == 0.0:
-            side.cancel_again_s = CANCEL_AGAIN_S
-            self.runtime.loop.call_later(CANCEL_AGAIN_S, self._cancel_again, 1)
-
-    def _cancel_again(self, attempts: int) -> None:
-        if self.status == ENDED or self.runtime.closed:
-            return
-        report_zombie(self, attempts)
-        self.interrupt()
-        side = self.interrupts()
-        side.cancel_again_s = min(2 * side.cancel_again_s, CANCEL_PAUSE_S_MAX)
-        self.runtime.loop.call_later(side.cancel_again_s, self._cancel_again, attempts + 1)
-
-    def abandon(self) -> None:
-        """Close what is left of the coroutine, when the runtime ends."""
-        coro, self.coro = self.coro, None
-        if coro is not None and not self.runtime.is_running(self):
-            try:
-                coro.close()
-            except BaseException as error:
-                report_leftover_error(self, error)
-        self.finished()
-
     # Signals.
 
     def exit_signal(self, sender: Process, reason: Any) -> None:
@@ -427,60 +294,6 @@ class Process(Related):
         if side.busy_message != self.handled:
             side.busy_message = self.handled
             side.busy_since_s = self.runtime.clock.monotonic_s()
-
-    def initial_call(self) -> str:
-        """The function that the process runs."""
-        entry: Any = self.entry[0] if type(self.entry) is tuple else self.entry
-        return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
-
-    def ancestors(self) -> list[Process]:
-        """Who started it, and who started that, as far as they live."""
-        found: list[Process] = []
-        parent = self.parent
-        while parent is not None:
-            found.append(parent)
-            parent = parent.parent
-        return found
-
-
-def reason_of(error: BaseException) -> Any:
-    """The exit reason of a process that lets `error` escape."""
-    if isinstance(error, ProcessExit):
-        return error.reason
-    if isinstance(error, BaseExceptionGroup) and (exits := error.subgroup(ProcessExit)) is not None:
-        return _first_leaf(exits).reason
-    if isinstance(error, asyncio.CancelledError):
-        return "cancelled"
-    return error
-
-
-def _first_leaf(group: BaseExceptionGroup[ProcessExit]) -> ProcessExit:
-    """The first of the exits that a task group has collected."""
-    first = group.exceptions[0]
-    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-def announce_deaths(runtime: Scheduler) -> None:
-    """Tell the links and monitors of those that died, and of those that die of it, one after the other."""
-    runtime.announcing = True
-    deaths = runtime.deaths
-    try:
-        while deaths:
-            dead = deaths.popleft()
-            reason = dead.exit_reason
-            ties = dead.ties
-            if ties is None:
-                continue
-            links, ties.links = ties.links, None
-            monitors, ties.monitors = ties.monitors, None
-            for watcher in monitors or ():
-                watcher.target_down(reason)
-            for other in links or ():
-                if other.ties is not None and other.ties.links is not None:
-                    other.ties.links.pop(dead, None)
-                other.link_broken(dead, reason)
-    finally:
-        runtime.announcing = False
 
 
 async def wait_in_task(process: Process, cell: Any) -> None:

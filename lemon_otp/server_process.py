@@ -17,9 +17,10 @@ from lemon_otp.callbacks import TIMEOUT, UNSET, Ignore, Init, NoReply, Reply, St
 from lemon_otp.caller import CALL, CAST, SYSTEM, Caller
 from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash
+from lemon_otp.ending import reason_of
 from lemon_otp.errors import BadReturn, ProcessExit, StartFailed
 from lemon_otp.exits import Exit, describe
-from lemon_otp.machine import Process, reason_of
+from lemon_otp.machine import Process
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE, Via
 from lemon_otp.scheduler import CURRENT, DONE, MAIL, Scheduler
