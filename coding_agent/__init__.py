@@ -28,7 +28,9 @@ from coding_agent.client import (
     wait_for_idle,
 )
 from coding_agent.errors import (
+    BadDefinition,
     BadUsage,
+    BudgetExceeded,
     CodingAgentError,
     CompactionError,
     EntryNotFound,
@@ -36,6 +38,7 @@ from coding_agent.errors import (
     SessionError,
     SessionLocked,
     SessionNotRunning,
+    UnknownSubagent,
     UnknownTool,
 )
 from coding_agent.events import (
@@ -43,7 +46,9 @@ from coding_agent.events import (
     CompactionEnd,
     CompactionStart,
     ModelUpdate,
+    ProviderSwitched,
     QueueUpdate,
+    RateLimitPaused,
     SavePoint,
     SessionEvent,
     SessionNotice,
@@ -55,19 +60,28 @@ from coding_agent.events import (
     TreeMoved,
 )
 from coding_agent.messages import convert_to_llm
+from coding_agent.session.budget import Account, Budget
 from coding_agent.session.compaction import CompactionSettings
+from coding_agent.session.fallback import Candidate
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import AbortReport, Navigated, SessionState
 from coding_agent.session_supervisor import list_sessions, start_session, stop_session
 from coding_agent.storage.session_manager import SessionManager
+from coding_agent.subagents.delegate import SubagentSettings, subagents_of, with_subagents
+from coding_agent.subagents.protocol import SubagentResult, SubagentSpec
 from coding_agent.tools import default_tools
 from coding_agent.wire import event_to_wire
 
 __all__ = [
     "APPLICATION",
     "AbortReport",
+    "Account",
+    "BadDefinition",
     "BadUsage",
     "BranchSummarized",
+    "Budget",
+    "BudgetExceeded",
+    "Candidate",
     "CodingAgentError",
     "CompactionEnd",
     "CompactionError",
@@ -76,7 +90,9 @@ __all__ = [
     "EntryNotFound",
     "ModelUpdate",
     "Navigated",
+    "ProviderSwitched",
     "QueueUpdate",
+    "RateLimitPaused",
     "SavePoint",
     "SessionBusy",
     "SessionError",
@@ -90,9 +106,13 @@ __all__ = [
     "SessionState",
     "Settled",
     "StorageFailed",
+    "SubagentResult",
+    "SubagentSettings",
+    "SubagentSpec",
     "ThinkingLevelUpdate",
     "ToolsUpdate",
     "TreeMoved",
+    "UnknownSubagent",
     "UnknownTool",
     "abort",
     "abort_async",
@@ -120,9 +140,11 @@ __all__ = [
     "start_session",
     "steer",
     "stop_session",
+    "subagents_of",
     "subscribe",
     "subscribe_stream",
     "switch_model",
     "unsubscribe",
     "wait_for_idle",
+    "with_subagents",
 ]

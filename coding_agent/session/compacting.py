@@ -52,7 +52,13 @@ async def begin(state: Conversation, trigger: Trigger, instructions: str | None 
         max_output=state.model.max_tokens or None,
         instructions=instructions,
     )
-    job = SummaryJob("compaction", requests, lambda answers: joined_summary(plan, answers), (trigger, plan))
+    job = SummaryJob(
+        "compaction",
+        requests,
+        lambda answers: joined_summary(plan, answers),
+        (trigger, plan),
+        state.options.account,
+    )
     try:
         await job.start(self_pid(), state.model, state.options.stream_options)
     except OtpError as error:

@@ -45,7 +45,13 @@ async def begin(state: Conversation, request: NavigateTree) -> Navigated | None:
         )
         files = track(messages)
         move = Move(request, navigation)
-        job = SummaryJob("branch_summary", (question,), lambda answers: with_files(answers[0].strip(), files), move)
+        job = SummaryJob(
+            "branch_summary",
+            (question,),
+            lambda answers: with_files(answers[0].strip(), files),
+            move,
+            state.options.account,
+        )
         await job.start(self_pid(), state.model, state.options.stream_options)
     except (CompactionError, OtpError):
         return await _go(state, Move(request, navigation), None)

@@ -6,14 +6,18 @@ end with it. What comes of it is sent to the session as `SummaryWritten`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from coding_agent.errors import BudgetExceeded
 from coding_agent.session.summary_request import SummaryRequest
 from coding_agent.storage.stamps import new_session_id
 from lemon_ai import AiError, Context, Model, ModelStream, StreamOptions, UserMessage, get_text, stream
 from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, send, wall_ms
+
+if TYPE_CHECKING:
+    from coding_agent.session.budget import Account
 
 JOB_SCHEDULER: Final = "job_scheduler"
 
@@ -37,12 +41,14 @@ class SummaryJob:
         requests: What the model is asked.
         join: Makes one text of the answers.
         plan: What the session does with it; opaque here.
+        account: What its model calls are charged to.
     """
 
     purpose: Purpose
     requests: tuple[SummaryRequest, ...]
     join: Callable[[Sequence[str]], str]
     plan: Any
+    account: "Account | None" = None
     cancelled: bool = False
     _running: ModelStream | None = field(default=None, repr=False)
 
@@ -70,7 +76,7 @@ class SummaryJob:
                 if self.cancelled:
                     return SummaryFailed("cancelled", cancelled=True)
                 answers.append(await self._ask(session, model, options, request))
-        except (AiError, OtpError) as error:
+        except (AiError, OtpError, BudgetExceeded) as error:
             return SummaryFailed("cancelled" if self.cancelled else str(error), cancelled=self.cancelled)
         if not all(answer.strip() for answer in answers):
             return SummaryFailed("the model gave no summary")
@@ -85,17 +91,23 @@ class SummaryJob:
             session_id=new_session_id(),
             cache_retention="none",
         )
-        self._running = await stream(model, context, asked, owner=session)
+        charge = None if self.account is None else self.account.begin(model)
+        usage = None
         try:
+            self._running = await stream(model, context, asked, owner=session)
             async for _ in self._running.events():
                 pass
-            return get_text(await self._running.result())
+            answer = await self._running.result()
+            usage = answer.usage
+            return get_text(answer)
         except StreamFailed as failed:
             if isinstance(failed.reason, AiError):
                 raise failed.reason from failed
             raise
         finally:
             self._running = None
+            if charge is not None:
+                charge.settle(usage)
 
 
 @frozen

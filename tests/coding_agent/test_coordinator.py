@@ -11,6 +11,7 @@ from coding_agent.coordinator import SUPERVISOR, Coordinator
 from coding_agent.session_supervisor import stop_session
 from coding_agent.storage.listing import list_sessions, newest_session
 from coding_agent.subagents.coordinating import TASK_SUPERVISOR
+from coding_agent.subagents.definitions import Definition
 from coding_agent.subagents.run_store import read_runs
 from lemon_agent import AgentTool, agent_registry, subagent_supervisor, text_result
 from lemon_ai.testing import Call
@@ -31,7 +32,7 @@ from lemon_otp import (
     stop,
     sys,
 )
-from tests.coding_agent.subagents.conftest import obedient, said, team, team_of
+from tests.coding_agent.subagents.conftest import last_words, obedient, said, team, team_of
 
 __all__ = ["team"]
 
@@ -169,6 +170,31 @@ async def test_however_a_coordinator_ends_none_of_its_subagents_is_left(team, en
     assert await subagent_supervisor.list_subagents() == []
     assert await TaskSupervisor.children(TASK_SUPERVISOR) == []
     assert team.session.alive
+
+
+@pytest.mark.requirement("INV-4.3", "INV-4.4")
+@pytest.mark.parametrize("end", ["coordinator", "session"])
+async def test_two_floors_of_subagents_go_with_the_first(host, end):
+    """Subagents of subagents are gone too when the topmost coordinator, or the session of a person, is killed."""
+    kind = Definition("lead", "d", "You lead.", ("task",))
+
+    def play(request):
+        lead = last_words(request) == "lead"
+        return (Call("task", {"prompt": "wait x"}),) if lead else obedient(request)
+
+    team = await team_of(host, turns=[play] * 20, extra=(kind,), depth=2)
+    in_background(team, said("lead", subagent="lead"), said("lead", subagent="lead"), timeout_ms=60_000)
+    while len(await team.sessions()) < 4:
+        await sleep_s(0.01)
+
+    exit_signal(team.coordinator if end == "coordinator" else team.session, "kill")
+    await team.quiet()
+    while await TaskSupervisor.children(TASK_SUPERVISOR):
+        await sleep_s(0.01)
+
+    assert await subagent_supervisor.list_subagents() == []
+    left = {child.id for child in await DynamicSupervisor.which_children(SUPERVISOR)}
+    assert left <= {f"coordinator[{team.options.session_id}]"}
 
 
 @pytest.mark.requirement("INV-4.4")

@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coding_agent.errors import BudgetExceeded
+from coding_agent import client
+from coding_agent.errors import BudgetExceeded, CompactionError
 from coding_agent.session.budget import Account, Budget, Spent, reached, spent_by
-from lemon_agent import AgentEnd, MessageEnd
+from lemon_agent import AgentEnd, MessageEnd, MessageUpdate
 from lemon_ai import Cost, Model, Usage
 from lemon_ai.testing import Call, Delay, Say
 from lemon_otp import exit_signal
 from tests.coding_agent.subagents.conftest import obedient, said, team_of
-from tests.coding_agent.test_coordinator import at_work
+from tests.coding_agent.test_coordinator import answer, at_work, in_background
 
 FREE = Model(id="m", provider="p", api="a")
 NOTHING = Spent()
@@ -121,9 +122,6 @@ async def test_a_session_whose_budget_is_used_up_says_so(host):
 
 async def test_a_call_that_is_aborted_is_charged_and_leaves_nothing_in_flight(host):
     """What is known of its usage counts; the guess is taken back."""
-    from coding_agent import client
-    from lemon_agent import MessageUpdate
-
     account = Account(Budget(max_tokens=1_000_000))
     session = await host.session([Say("Hello"), Delay(600_000)], account=account)
     await client.prompt(session, "hi")
@@ -151,6 +149,21 @@ async def test_children_draw_on_the_budget_of_their_parent(host):
     assert "budget is used up" in str(fourth.error)
 
 
+async def test_a_summary_is_charged_too_and_refused_when_nothing_is_left(host):
+    """A compaction is a model call like any other: it counts, and without budget it says why there is no summary."""
+    account = Account(Budget(max_turns=3))
+    session = await host.session("One.", "A summary.", "Two.", account=account)
+    await host.run(session, "hi")
+    await client.compact(session)
+    await host.until_settled()
+    assert account.spent.turns == 2
+    await host.run(session, "again")
+    with pytest.raises(CompactionError, match="the budget is used up: turn limit exceeded"):
+        await client.compact(session)
+
+    assert account.in_flight == NOTHING
+
+
 async def test_more_subagents_than_the_budget_allows_are_refused(host):
     """The one too many is an error of its own; when one has ended, however it did, there is room again."""
     team = await team_of(host, account=Account(Budget(max_children=1)))
@@ -164,8 +177,6 @@ async def test_more_subagents_than_the_budget_allows_are_refused(host):
 
 async def test_a_crash_gives_the_place_of_a_subagent_back(host):
     """A killed subagent no longer counts as at work."""
-    from tests.coding_agent.test_coordinator import answer, in_background
-
     team = await team_of(host, account=Account(Budget(max_children=1)))
     in_background(team, said("wait a"))
     await at_work(team, 1)
