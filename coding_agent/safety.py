@@ -71,9 +71,9 @@ def guarded(
     gate.watch(workspace)
     tools = tuple(default_tools(str(settings.cwd), workspace=workspace))
     if not safety.checkpoints:
-        return tools, (gate.join,)
+        return tools, (gate.join, workspace.join)
     checkpoints = Checkpoints()
-    return with_checkpoints(tools, workspace, checkpoints), (gate.join, checkpoints.join)
+    return with_checkpoints(tools, workspace, checkpoints), (gate.join, workspace.join, checkpoints.join)
 
 
 def sandboxed(settings: Settings, *, network: bool) -> "Keeper":

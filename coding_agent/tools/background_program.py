@@ -16,6 +16,7 @@ from coding_agent.tools import background_supervisor
 from coding_agent.tools.child import Child, ChildNotStarted
 from coding_agent.tools.keeper import Keeper, Program
 from coding_agent.tools.line_log import LINES_MAX, LineLog
+from lemon_ai import redact
 from lemon_otp import (
     Address,
     Caller,
@@ -234,7 +235,7 @@ class BackgroundProgram(GenServer[Start, Ask, Any, Running]):
         child.exited.add_done_callback(lambda _exited: send(me, Exited()))
         if start.owner is not None:
             monitor(start.owner)
-        annotate(command=start.command[:80], pid=child.pid)
+        annotate(command=redact(start.command)[:80], pid=child.pid)
         running = Running(start, child, log, wall_ms())
         if start.timeout_s is not None:
             running.timer = send_after(me, TimeUp(), start.timeout_s)

@@ -47,8 +47,8 @@ DESCRIPTION: Final = (
 def process_tool(cwd: str, **options: Any) -> AgentTool:
     """The tool `process` for a working directory; see `Workspace` for the options.
 
-    `owner` is the pid of the process whose end ends the programs, usually the session's; a function that gives it, or
-    None, is called with each start.
+    `owner` is the pid of the process whose end ends the programs, or a function that gives it; by default the session
+    that the workspace has joined.
     """
     owner = options.pop("owner", None)
     shell = str(options.pop("shell", "bash"))
@@ -119,7 +119,7 @@ class Desk:
             program=program if tty else evolve(program, stdin="pipe"),
             folder=self._workspace.root,
             keeper=self._workspace.keeper,
-            owner=self._owner() if callable(self._owner) else self._owner,
+            owner=self._owner() if callable(self._owner) else self._owner or self._workspace.owner,
             timeout_s=timeout_s,
             restarted_from=None if restarted_from is None else restarted_from.id,
             generation=0 if restarted_from is None else restarted_from.generation + 1,

@@ -43,9 +43,10 @@ DESCRIPTION: Final = (
 def todo_tool(cwd: str, **options: Any) -> AgentTool:
     """The tool `todo`.
 
-    `session_id` names the list. It is kept by the process `todo_store` where one runs, else with the workspace.
+    `session_id` names the list; by default it is the session that the workspace has joined. It is kept by the process
+    `todo_store` where one runs, else with the workspace.
     """
-    session_id = str(options.pop("session_id", "") or cwd)
+    named = str(options.pop("session_id", ""))
     workspace = workspace_for(cwd, options)
 
     async def execute(
@@ -58,7 +59,8 @@ def todo_tool(cwd: str, **options: Any) -> AgentTool:
         action = required_text(params, "action", "action is required")
         if action not in ACTIONS:
             raise ToolError(f"action must be one of {', '.join(ACTIONS)}")
-        shared = runs(NAME)
+        session_id = named or workspace.session_name
+        shared = bool(session_id) and runs(NAME)
         todos = await TodoStore.get(session_id) if shared else workspace.todos
         if action == "write":
             try:

@@ -13,6 +13,7 @@ from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
 from lemon_agent import AbortSignal
+from lemon_otp import Pid
 
 if TYPE_CHECKING:
     from coding_agent.tools.todo_list import Todo
@@ -28,6 +29,8 @@ class Workspace:
         guard: Decides about paths.
         seen: The version of each file that the model last read or wrote, by real path.
         todos: The list of things to do, where no process keeps it.
+        owner: The session whose end ends background programs; None ties them to the tree alone.
+        session_name: What the session's list of things to do is kept under; empty without a session.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Workspace:
         self.root = self.guard.root
         self.seen: dict[str, Version] = {}
         self.todos: tuple[Todo, ...] = ()
+        self.owner: Pid | None = None
+        self.session_name = ""
         self._given_keeper = keeper
         self._own_keeper: Keeper | None = None
         self._environment = dict(environment or {})
@@ -63,6 +68,12 @@ class Workspace:
         self._child_environment: dict[str, str] | None = None
         self._output_dir = None if output_dir is None else Path(output_dir)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def join(self, session: Pid, file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
+        """Go along with a session: the first one owns what runs on; one that begins beside it is its subagent."""
+        if self.owner is None or not self.owner.alive:
+            self.owner, self.session_name = session, str(file)
+        return {}
 
     @property
     def keeper(self) -> Keeper:

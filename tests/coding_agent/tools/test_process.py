@@ -215,3 +215,24 @@ def test_only_the_last_lines_are_kept() -> None:
     assert log.tail(3) == ["line 98", "line 99", "x" * 2000]
     assert log.after(97) == ["line 97", "line 98", "line 99"]
     assert log.total == 100
+
+
+async def test_the_session_that_a_workspace_joined_owns_its_programs(runtime: Runtime, folder: Path) -> None:
+    """The first one; a session that begins beside it changes nothing while the first lives."""
+    supervisor = await Supervisor.start_link(tool_children())
+
+    async def live() -> None:
+        await receive()
+
+    token = f"lemonjoined{os.getpid()}"
+    session, other = spawn(live), spawn(live)
+    workspace = Workspace(folder)
+    workspace.join(session, folder / "s.jsonl", lambda *_: None)
+    workspace.join(other, folder / "other.jsonl", lambda *_: None)
+    await call(process_tool(str(folder), workspace=workspace), action="start", command=f"exec -a {token} sleep 600")
+    assert named(token)
+    exit_signal(session, "kill")
+
+    await until(lambda: not named(token), "the program is gone")
+    assert workspace.session_name.endswith("s.jsonl")
+    await stop(supervisor)
