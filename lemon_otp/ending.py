@@ -43,6 +43,8 @@ class Ending(Related):
             self.exit_reason = "normal"
             self.alert = True
             self.status = ENDED
+            if self.coro is not None:  # it has waited, and is known since then
+                del self.runtime.processes[self.id]
             self.coro = self.parent = self.mailbox = None
             self.context = NO_CONTEXT
         elif self.exit_reason is ALIVE:
