@@ -62,6 +62,7 @@ class Coordinator(GenServer[ask.CoordinatorOptions, Any, Any, Coordinating]):
         specs: Sequence[ask.SubagentSpec],
         timeout_ms: int | None = None,
         until: ask.Until = "all",
+        watcher: Pid | None = None,
     ) -> tuple[ask.SubagentResult, ...]:
         """Run these side by side and return a result for each, in this order; those it started have then ended.
 
@@ -71,20 +72,21 @@ class Coordinator(GenServer[ask.CoordinatorOptions, Any, Any, Coordinating]):
             timeout_ms: A deadline for all of them; whoever is at work then counts as `timeout`. None is the
                 coordinator's own.
             until: `first` stops the others once one has completed; they count as `aborted`.
+            watcher: A process that gets `Progress` as the subagents call tools.
 
         Raises:
             CallFailed: The coordinator ended meanwhile, and its subagents with it.
 
         A caller that ends, or is cancelled and then ends, takes its subagents along.
         """
-        return await _ask(coordinator, ask.RunSubagents(tuple(specs), timeout_ms, until))
+        return await _ask(coordinator, ask.RunSubagents(tuple(specs), timeout_ms, until, watcher))
 
     @staticmethod
     async def run_subagent(
-        coordinator: Address, spec: ask.SubagentSpec, timeout_ms: int | None = None
+        coordinator: Address, spec: ask.SubagentSpec, timeout_ms: int | None = None, watcher: Pid | None = None
     ) -> ask.SubagentResult:
         """`run_subagents` for one."""
-        (result,) = await Coordinator.run_subagents(coordinator, (spec,), timeout_ms)
+        (result,) = await Coordinator.run_subagents(coordinator, (spec,), timeout_ms, watcher=watcher)
         return result
 
     @staticmethod

@@ -23,6 +23,7 @@ from coding_agent.subagents.protocol import (
     CoordinatorOptions,
     Delivery,
     JoinMode,
+    Progress,
     RunSubagents,
     RunView,
     SubagentResult,
@@ -95,6 +96,7 @@ class Run:
     action: str | None = None
     question: tuple[str, Caller, TimerRef] | None = None
     joined: int = 0
+    watcher: Pid | None = None
     counted: bool = False
     crash: Any = None
     result: SubagentResult | None = None
@@ -213,6 +215,8 @@ class Coordinating:
         """A run is at a tool call, or at none."""
         if (run := self.runs.get(run_id)) is not None and run.result is None:
             run.action = action
+            if run.watcher is not None:
+                send(run.watcher, Progress(run_id, action))
 
     def ended(self, result: SubagentResult) -> None:
         """A run has ended, its session with it."""
@@ -476,7 +480,7 @@ async def run_batch(state: Coordinating, request: RunSubagents, caller: Caller) 
     """Start every subagent of a call; the caller is answered when all of them have ended."""
     batch = Batch(tuple(new_run_id() for _ in request.specs), request.until)
     for run_id, spec in zip(batch.ids, request.specs, strict=True):
-        run = Run(run_id, spec, batch)
+        run = Run(run_id, spec, batch, watcher=request.watcher)
         try:
             await state.start(run)
         except (CodingAgentError, OtpError) as refused:

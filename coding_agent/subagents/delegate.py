@@ -85,13 +85,23 @@ class SessionSubagents:
     options: ask.CoordinatorOptions
     _coordinator: Pid | None = field(default=None)
 
-    async def run(self, spec: ask.SubagentSpec, timeout_ms: int | None) -> ask.SubagentResult:
+    async def run(
+        self, spec: ask.SubagentSpec, timeout_ms: int | None = None, watcher: Pid | None = None
+    ) -> ask.SubagentResult:
         """Run one and wait for it."""
         from coding_agent.coordinator import Coordinator
 
-        return await Coordinator.run_subagent(await self.coordinator(), spec, timeout_ms)
+        return await Coordinator.run_subagent(await self.coordinator(), spec, timeout_ms, watcher)
 
-    async def run_in_background(self, spec: ask.SubagentSpec, delivery: ask.Delivery) -> str:
+    async def run_all(
+        self, specs: Sequence[ask.SubagentSpec], timeout_ms: int | None = None, until: ask.Until = "all"
+    ) -> tuple[ask.SubagentResult, ...]:
+        """Run several side by side and wait for all, or for the first that completes."""
+        from coding_agent.coordinator import Coordinator
+
+        return await Coordinator.run_subagents(await self.coordinator(), specs, timeout_ms, until)
+
+    async def run_in_background(self, spec: ask.SubagentSpec, delivery: ask.Delivery = "follow_up") -> str:
         """Start one; its id."""
         from coding_agent.coordinator import Coordinator
 

@@ -117,11 +117,20 @@ class ChildPlace:
 
 @frozen
 class RunSubagents(Request[tuple[SubagentResult, ...]]):
-    """Run these side by side; answered with a result for each, in this order."""
+    """Run these side by side; answered with a result for each, in this order. `watcher` gets `Progress`."""
 
     specs: tuple[SubagentSpec, ...]
     timeout_ms: int | None = None
     until: Until = "all"
+    watcher: Pid | None = None
+
+
+@frozen
+class Progress:
+    """Sent to whoever watches a call: the tool call that a subagent is at, None when it is at none."""
+
+    run_id: str
+    action: str | None
 
 
 @frozen

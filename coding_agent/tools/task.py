@@ -9,10 +9,10 @@ from typing import Any, Final, Protocol
 
 from coding_agent.errors import CodingAgentError
 from coding_agent.subagents.definitions import THINKING_LEVELS, Definition
-from coding_agent.subagents.protocol import Delivery, JoinMode, RunView, SubagentResult, SubagentSpec
+from coding_agent.subagents.protocol import Delivery, JoinMode, Progress, RunView, SubagentResult, SubagentSpec
 from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, required_text
-from lemon_agent import AgentTool, AgentToolResult, ToolError, text_result
-from lemon_otp import CallFailed
+from lemon_agent import AgentTool, AgentToolResult, OnUpdate, ToolError, text_result
+from lemon_otp import CallFailed, Pid, exit_signal, monitor, receive, self_pid, spawn
 
 PREVIEW_MAX: Final = 500
 ACTIONS: Final = ("run", "poll", "join", "get", "steer", "stop", "answer")
@@ -49,7 +49,7 @@ PARAMETERS: Final[Mapping[str, Any]] = {
 class Delegate(Protocol):
     """What does the work; `subagents.delegate` has the one of a session."""
 
-    async def run(self, spec: SubagentSpec, timeout_ms: int | None) -> SubagentResult: ...
+    async def run(self, spec: SubagentSpec, timeout_ms: int | None, watcher: Pid | None) -> SubagentResult: ...
     async def run_in_background(self, spec: SubagentSpec, delivery: Delivery) -> str: ...
     async def view(self, ids: Sequence[str] | None) -> tuple[RunView, ...]: ...
     async def join(self, ids: Sequence[str], mode: JoinMode) -> tuple[RunView, ...]: ...
@@ -60,13 +60,12 @@ class Delegate(Protocol):
 
 def task_tool(cwd: str, *, delegate: Delegate, kinds: Iterable[Definition] = (), **options: Any) -> AgentTool:
     """The tool for a session whose subagents `delegate` looks after; `kinds` are named in its description."""
-    known = {kind.name: kind for kind in kinds}
 
     async def execute(call_id: str, params: dict[str, Any], signal: Any, on_update: Any) -> AgentToolResult:
         action = optional_text(params, "action") or "run"
         try:
             if action == "run":
-                return await _run(delegate, known, params)
+                return await _run(delegate, params, on_update)
             if (other := _ACTIONS.get(action)) is None:
                 raise ToolError(f"Unknown action: {action}; it can be {', '.join(ACTIONS)}")
             return await other(delegate, params)
@@ -78,7 +77,7 @@ def task_tool(cwd: str, *, delegate: Delegate, kinds: Iterable[Definition] = (),
     return AgentTool(
         name="task",
         label="Task",
-        description=_description(known.values()),
+        description=_description(kinds),
         parameters=PARAMETERS,
         execute=execute,
         main_argument="description",
@@ -97,7 +96,7 @@ def _description(kinds: Iterable[Definition]) -> str:
     )
 
 
-async def _run(delegate: Delegate, known: Mapping[str, Definition], params: dict[str, Any]) -> AgentToolResult:
+async def _run(delegate: Delegate, params: dict[str, Any], on_update: OnUpdate | None) -> AgentToolResult:
     prompt = required_text(params, "prompt", "prompt is required")
     if not prompt.strip():
         raise ToolError("prompt must not be empty")
@@ -117,11 +116,28 @@ async def _run(delegate: Delegate, known: Mapping[str, Definition], params: dict
         run_id = await delegate.run_in_background(spec, delivery)
         details = {"task_id": run_id, "status": "queued", "description": spec.description}
         return text_result(f"Task queued: {run_id}", details)
-    result = await delegate.run(spec, spec.timeout_ms)
+    result = await _watched(delegate, spec, on_update)
     told = {"task_id": result.id, "status": result.status, "session_file": result.session_file}
     if result.status == "completed":
         return text_result(result.result or "(it said nothing)", told)
     raise ToolError(_failed(result))
+
+
+async def _watched(delegate: Delegate, spec: SubagentSpec, on_update: OnUpdate | None) -> SubagentResult:
+    """Run one, and report the tool calls it is at."""
+    if on_update is None:
+        return await delegate.run(spec, spec.timeout_ms, None)
+    watcher = spawn(_report, on_update, self_pid(), label="task_progress")
+    try:
+        return await delegate.run(spec, spec.timeout_ms, watcher)
+    finally:
+        exit_signal(watcher, "kill")
+
+
+async def _report(on_update: OnUpdate, caller: Pid) -> None:
+    monitor(caller)
+    while isinstance(message := await receive(), Progress):
+        on_update(text_result(message.action or "thinking", {"current_action": message.action}))
 
 
 def _failed(result: SubagentResult) -> str:

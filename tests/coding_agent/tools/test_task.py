@@ -13,7 +13,7 @@ from coding_agent.subagents.definitions import Definition
 from coding_agent.subagents.delegate import SubagentSettings, subagents_of
 from coding_agent.subagents.protocol import SubagentSpec
 from coding_agent.tools.task import PARAMETERS, task_tool
-from lemon_agent import AgentTool, MessageEnd, ToolError, text_result
+from lemon_agent import AgentTool, MessageEnd, ToolError, ToolExecutionUpdate, text_result
 from lemon_ai import TextContent, ToolResultMessage
 from lemon_ai.testing import Call, Delay, Say
 from lemon_otp import self_pid, sleep_s, spawn
@@ -337,6 +337,24 @@ async def test_a_question_waits_only_so_long(host):
 
     (view,) = await Coordinator.view(team.coordinator, [run_id])
     assert "the parent did not answer in time" in view.result.result
+
+
+async def test_a_call_reports_what_its_subagent_is_doing(host):
+    """While the parent's call waits, its updates name the tool its subagent is at."""
+
+    async def look(call_id, params, signal, on_update):
+        return text_result("seen")
+
+    tool = AgentTool("look", "Looks.", {"type": "object", "properties": {}}, look)
+    turns = [[Call("task", {"prompt": "call look"})], *[obedient] * 5]
+    team = await team_of(host, turns=turns, tools=(tool,))
+    await client.subscribe(team.session, self_pid())
+
+    events = await host.run(team.session, "go")
+
+    updates = [event.event.partial_result for event in events if isinstance(event.event, ToolExecutionUpdate)]
+    assert [update.details["current_action"] for update in updates] == ["look", None]
+    assert answered(events) == ["Done."]
 
 
 async def test_the_progress_of_a_tool_call_is_seen_from_outside(host):
