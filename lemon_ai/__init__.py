@@ -8,6 +8,8 @@ from lemon_ai.circuit_breaker import CircuitBreaker
 from lemon_ai.classify import is_context_overflow
 from lemon_ai.client import complete, stream
 from lemon_ai.codec import block_to_wire, message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
+from lemon_ai.compacting_client import CompactingClient, CompactionPolicy
+from lemon_ai.context_compactor import Compacted, compact, estimate_tokens
 from lemon_ai.environment import KEY_VARIABLES, KEYLESS, canonical, find_api_key, key_variables
 from lemon_ai.errors import (
     AdmissionRefused,
@@ -18,7 +20,9 @@ from lemon_ai.errors import (
     BadRequest,
     BadScript,
     CallCanceled,
+    CannotCompact,
     CircuitOpen,
+    CompactionFailed,
     ContentRefused,
     ContextOverflow,
     MaxConcurrency,
@@ -75,6 +79,7 @@ from lemon_ai.messages import (
     get_thinking,
     get_tool_calls,
 )
+from lemon_ai.model_cache import CachedModels, CacheStats, ModelCache
 from lemon_ai.models.catalog import Catalog, default_catalog, find_model, get_model, models
 from lemon_ai.models.model import Compat, Model, ModelCost, calculate_cost
 from lemon_ai.partial_json import parse_partial
@@ -102,12 +107,19 @@ __all__ = [
     "BlockEvent",
     "BreakerPolicy",
     "CacheRetention",
+    "CacheStats",
+    "CachedModels",
     "CallCanceled",
     "CallDispatcher",
+    "CannotCompact",
     "Catalog",
     "Circuit",
     "CircuitBreaker",
     "CircuitOpen",
+    "Compacted",
+    "CompactingClient",
+    "CompactionFailed",
+    "CompactionPolicy",
     "Compat",
     "Config",
     "ContentRefused",
@@ -122,6 +134,7 @@ __all__ = [
     "Message",
     "MissingCredential",
     "Model",
+    "ModelCache",
     "ModelCost",
     "ModelStream",
     "Provider",
@@ -171,8 +184,10 @@ __all__ = [
     "block_to_wire",
     "calculate_cost",
     "canonical",
+    "compact",
     "complete",
     "default_catalog",
+    "estimate_tokens",
     "find_api_key",
     "find_model",
     "get_model",

@@ -5,7 +5,8 @@ Tree:
     ├─ provider_registry
     ├─ stream_task_supervisor        tasks: one provider worker for each call under way
     ├─ provider_supervisor           dynamic: circuit_breaker[p], rate_limiter[p] for each provider p in use
-    └─ call_dispatcher
+    ├─ call_dispatcher
+    └─ model_cache
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from lemon_ai.call_dispatcher import NAME as DISPATCHER
 from lemon_ai.call_dispatcher import SUPERVISOR as PROVIDERS
 from lemon_ai.call_dispatcher import CallDispatcher, Config
 from lemon_ai.client import SUPERVISOR as STREAMS
+from lemon_ai.model_cache import NAME as MODEL_CACHE
+from lemon_ai.model_cache import ModelCache
 from lemon_ai.provider_registry import NAME as REGISTRY
 from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.providers.builtin import Connections, register_builtin
@@ -35,6 +38,7 @@ async def _start() -> Pid:
             TaskSupervisor.child_spec(id=STREAMS, name=STREAMS),
             DynamicSupervisor.child_spec(id=PROVIDERS, name=PROVIDERS),
             CallDispatcher.child_spec(config.dispatcher, id=DISPATCHER, name=DISPATCHER),
+            ModelCache.child_spec(None, id=MODEL_CACHE, name=MODEL_CACHE),
         ],
         strategy="one_for_one",
         name=SUPERVISOR,

@@ -6,7 +6,7 @@ caller ─ stream() ─▶ call_dispatcher ─▶ EventStream + worker under str
 from __future__ import annotations
 
 from asyncio import sleep as give_way
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -51,9 +51,22 @@ async def stream(
 
     Any failure after that is the last event of the stream. Cancelling before it is returned leaves nothing behind.
     """
+    return await start_call(model, context, options, owner=owner)
+
+
+async def start_call(
+    model: Model | str,
+    context: Context,
+    options: Options,
+    *,
+    owner: Pid | None = None,
+    around: Callable[[Provider], Provider] | None = None,
+) -> ModelStream:
+    """What `stream` does, with the provider as `around` makes it for this call."""
     chosen = find_model(model) if isinstance(model, str) else model
     given = StreamOptions.of(options)
-    provider = ProviderRegistry.require(chosen.api)
+    registered = ProviderRegistry.require(chosen.api)
+    provider = registered if around is None else around(registered)
     request = ProviderRequest(chosen, context, given)
 
     async def begin() -> ModelStream:
@@ -77,7 +90,11 @@ async def complete(model: Model | str, context: Context, options: Options = None
 
     And what `stream` raises. Cancelling cancels the call.
     """
-    running = await stream(model, context, options)
+    return await answer_of(await stream(model, context, options))
+
+
+async def answer_of(running: ModelStream) -> AssistantMessage:
+    """The message a call ends with; its failure or its cancel raises. Cancelling cancels the call."""
     try:
         async for _ in running.events():
             pass

@@ -12,12 +12,14 @@ AiError
 │   ├── RateLimitReached   our own bucket is empty
 │   └── MaxConcurrency     no slot came free in time
 ├── CallCanceled           `complete` ended by a cancel
+├── CannotCompact          a conversation has no middle to leave out
 └── ProviderError          the provider answered badly, or not at all
     ├── RateLimited        it asked us to slow down
     │   └── QuotaExhausted a plan's limit; waiting a minute will not help
     ├── AuthFailed         the key was refused
     ├── BadRequest         it will refuse the same request again
     ├── ContextOverflow    the conversation is longer than the model's window
+    │   └── CompactionFailed   and could not be made to fit
     ├── ServerFailed       an error of its own
     ├── ProviderUnavailable overloaded, starting or restarting
     │   ├── ProviderUnreachable  no answer: refused, reset, DNS, TLS, timeout
@@ -197,6 +199,25 @@ class CallCanceled(AiError):
 
 
 @define(kw_only=True, eq=False)
+class CannotCompact(AiError):
+    """A conversation cannot be shortened.
+
+    Attributes:
+        reason: "insufficient_messages" or "unknown_strategy".
+        detail: The strategy that was asked for, where that is the problem.
+    """
+
+    reason: str
+    detail: str = ""
+
+    @property
+    def message(self) -> str:
+        if self.reason == "unknown_strategy":
+            return f"No compaction strategy {self.detail!r}; there are truncation, summarization and hybrid."
+        return "The conversation is too short to leave anything out."
+
+
+@define(kw_only=True, eq=False)
 class ProviderError(AiError):
     """A provider answered badly, or not at all.
 
@@ -266,6 +287,41 @@ class ContextOverflow(ProviderError):
     category: ClassVar[Category] = "context_length"
     failover_action: ClassVar[FailoverAction] = "compact"
     trips_breaker: ClassVar[bool] = False
+
+
+@define(kw_only=True, eq=False)
+class CompactionFailed(ContextOverflow):
+    """The conversation does not fit, and leaving its middle out did not help.
+
+    Attributes:
+        reason: "insufficient_messages", "nothing_to_remove" or "attempts_exhausted".
+        attempts: How often it was cut and sent again.
+        original: What the provider said.
+    """
+
+    failover_action: ClassVar[FailoverAction] = "fail"
+
+    reason: str = "insufficient_messages"
+    attempts: int = 0
+    original: ContextOverflow | None = field(default=None, repr=False)
+
+    @classmethod
+    def after(cls, overflow: ContextOverflow, *, reason: str, attempts: int) -> CompactionFailed:
+        """The end of trying to make room after `overflow`."""
+        said = reason.replace("_", " ")
+        return cls(
+            provider=overflow.provider,
+            message=f"{overflow.message.rstrip('.')}. It could not be made to fit: {said}.",
+            status=overflow.status,
+            code=overflow.code,
+            type=overflow.type,
+            provider_message=overflow.provider_message,
+            request_id=overflow.request_id,
+            in_stream=overflow.in_stream,
+            reason=reason,
+            attempts=attempts,
+            original=overflow,
+        )
 
 
 class ServerFailed(ProviderError):

@@ -51,13 +51,14 @@ async def killed(name: str) -> None:
 
 
 async def test_the_tree_is_the_one_that_is_drawn(ai: Any) -> None:
-    """Four children, in the order of the drawing; breaker and limiter come with the first call."""
+    """Five children, in the order of the drawing; breaker and limiter come with the first call."""
     children = await Supervisor.which_children("lemon_ai.supervisor")
     assert [child.id for child in children] == [
         "provider_registry",
         "stream_task_supervisor",
         "provider_supervisor",
         "call_dispatcher",
+        "model_cache",
     ]
     await complete("scripted/echo", HELLO)
     assert whereis("circuit_breaker[scripted]") is not None
