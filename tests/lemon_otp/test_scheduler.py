@@ -4,7 +4,6 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from tests.lemon_otp.servers import Add, Counter, Read, Scripted
 
 
 @pytest.fixture(autouse=True)
-async def scheduler(runtime: Runtime) -> AsyncIterator[Scheduler]:
-    yield runtime.scheduler
+async def scheduler(runtime: Runtime) -> Scheduler:
+    return runtime.scheduler
 
 
 async def idle() -> None:
