@@ -12,6 +12,7 @@ _EPILOG = """\
 other commands:
   tree [--json]       the supervision tree of every host that runs now
   sessions ...        look at, check, fork or export session files
+  metrics             the Prometheus series of every host started with --metrics
   rewind FILE ENTRY   take files and conversation back to an entry
 
 rules: TOOL, or TOOL(PATTERN): bash(git *), write(src/**), read(.env), web_fetch(example.com). A command is taken apart
@@ -44,6 +45,7 @@ class Arguments:
     deltas: bool = False
     quiet: bool = False
     verbose: bool = False
+    metrics: bool = False
     resume: bool = False
     session: str | None = None
     cwd: str | None = None
@@ -123,5 +125,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print every session event as a line of JSON")
     add("--deltas", action="store_true", help="with --json: leave the growing message out of message_update events")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
+    add("--metrics", action="store_true", help="count what happens; `metrics` in another terminal prints the series")
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
     return parser

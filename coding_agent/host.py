@@ -70,6 +70,12 @@ def _tree_command(argv: Sequence[str]) -> int:
     return tree(argv, os.environ)
 
 
+def _metrics_command(argv: Sequence[str]) -> int:
+    from coding_agent.control.metrics_command import main as metrics
+
+    return metrics(argv, os.environ)
+
+
 def _sessions_command(argv: Sequence[str]) -> int:
     from coding_agent.sessions_command import main as sessions
 
@@ -94,5 +100,6 @@ def _say(error: Exception, code: int) -> int:
 COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "tree": _tree_command,
     "sessions": _sessions_command,
+    "metrics": _metrics_command,
     "rewind": _rewind_command,
 }

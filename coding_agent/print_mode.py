@@ -20,6 +20,7 @@ from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
 from coding_agent.errors import SessionCrashed, UnsafeRuntimeDir
 from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
+from coding_agent.metrics import METRICS, Metrics
 from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.safety import safety_of
 from coding_agent.session.options import SessionOptions
@@ -30,7 +31,7 @@ from coding_agent.starting import session_options
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text
-from lemon_otp import Down, Pid, ensure_all_started, monitor, receive, run, self_pid, send, stop_all
+from lemon_otp import Down, Pid, ensure_all_started, monitor, put_env, receive, run, self_pid, send, stop_all
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
@@ -117,6 +118,8 @@ async def _main(prompt: str, printer: Printer, settings: Settings, options: Sess
     with interrupts(self_pid()):
         try:
             await ensure_all_started(APPLICATION)
+            if printer.arguments.metrics:
+                put_env(APPLICATION.name, METRICS, Metrics.start())
             await _listen(settings)
             return await _run(prompt, printer, options)
         finally:

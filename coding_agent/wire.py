@@ -6,8 +6,6 @@ parts, so `deltas=True` leaves it out: the parts and the final `message_end` say
 
 from typing import Any, assert_never
 
-from attrs import asdict
-
 from coding_agent.events import (
     BranchSummarized,
     CompactionEnd,
@@ -28,6 +26,7 @@ from coding_agent.events import (
     ToolsUpdate,
     TreeMoved,
 )
+from coding_agent.json_form import to_json
 from coding_agent.messages import message_to_json
 from coding_agent.session.protocol import SessionState
 from lemon_agent import (
@@ -131,7 +130,7 @@ def _body(event: AgentEvent | SessionNotice, deltas: bool) -> dict[str, Any]:
         case LoopStateTransition(from_state, to_state):
             return {"from": from_state, "to": to_state}
         case LoopBudgetExhausted(details):
-            return {"details": _camel_keys(asdict(details))}
+            return {"details": to_json(details)}
         case _:
             return _notice_body(event)
 
@@ -143,11 +142,11 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
         case Settled(outcome, reason, count):
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
         case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
-            return _camel_keys(asdict(event))
+            return dict(to_json(event))
         case ProviderSwitched() | RateLimitPaused() | PermissionAsked() | PermissionDecided():
-            return _camel_keys(asdict(event))
+            return dict(to_json(event))
         case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
-            return _camel_keys(asdict(event))
+            return dict(to_json(event))
         case _:
             assert_never(event)
 
@@ -189,12 +188,3 @@ def plain(reason: Any) -> Any:
     if isinstance(reason, list | tuple):
         return [plain(part) for part in reason]
     return f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
-
-
-def _camel_keys(values: dict[str, Any]) -> dict[str, Any]:
-    return {_camel(key): list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.title() for part in rest)

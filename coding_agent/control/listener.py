@@ -24,8 +24,9 @@ from coding_agent.control.protocol import (
     answer,
     failure,
 )
-from coding_agent.errors import UnsafeRuntimeDir
-from lemon_otp import GenServer, NoReply, Reply, Request, introspect
+from coding_agent.errors import BadUsage, UnsafeRuntimeDir
+from coding_agent.metrics import METRICS
+from lemon_otp import GenServer, NoReply, Reply, Request, get_env, introspect
 
 
 @frozen
@@ -141,4 +142,11 @@ def _tree(_: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-OPERATIONS: Mapping[str, Operation] = {"tree": _tree}
+def _metrics(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    counted = get_env("coding_agent", METRICS)
+    if counted is None:
+        raise BadUsage("this host counts nothing; start it with --metrics")
+    return {"text": counted.exposition()}
+
+
+OPERATIONS: Mapping[str, Operation] = {"tree": _tree, "metrics": _metrics}

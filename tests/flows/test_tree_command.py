@@ -96,3 +96,21 @@ def test_without_a_host_the_command_says_so(machine):
     assert done.returncode == 1
     assert done.stdout == ""
     assert "no host is running" in done.stderr
+
+
+@pytest.mark.parametrize("counting", [True, False])
+def test_the_series_of_a_host_that_counts_can_be_read(machine, counting):
+    """With `--metrics` the series are Prometheus text; without it the host says how to have them."""
+    flags = ("--metrics",) if counting else ()
+    host = machine.start("--json", "--deltas", *flags, "-p", BUSY, "--model", "scripted/echo")
+    host.wait_for("tool_execution_start")
+
+    done = machine.run("metrics")
+    host.process.terminate()
+    host.finish()
+
+    if counting:
+        assert 'lemon_tool_calls_total{tool="bash"} 1.0' in done.stdout
+    else:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "--metrics" in done.stderr
