@@ -272,12 +272,12 @@ async def _memory() -> list[Row]:
     """What a finished run and an idle agent keep."""
     agent = await _agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
-    for _ in range(3):
+    runs = 100
+    tracemalloc.start()
+    for _ in range(runs):  # what is made once is not what is measured
         await _run(agent)
         await Agent.replace_messages(agent, ())
-    runs = 50
     gc.collect()
-    tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(runs):
         await _run(agent)

@@ -272,6 +272,35 @@ async def test_abort_ends_the_wait_for_any_hook(tree, which):
     assert_well_formed(events)
 
 
+async def test_a_hook_that_will_not_be_stopped_holds_up_an_abort_only_so_long(clocked_tree, fake_clock):
+    """
+    A hook that swallows every cancellation: once the two graces and two seconds are over the loop itself is killed, the
+    run is told as crashed with all its ends in place, and the agent takes the next prompt.
+    """
+    swallowed = []
+
+    async def deaf(messages, signal):
+        while len(swallowed) < 20:
+            try:
+                await sleep_s(3600)
+            except asyncio.CancelledError:
+                swallowed.append(len(swallowed))
+        return messages
+
+    agent = await ScriptedAgent.start(["fine"], transform_context=deaf, abort_grace_ms=100, kill_grace_ms=400)
+    await Agent.prompt(agent.pid, "hi")
+    await settle()
+    Agent.abort(agent.pid)
+    await fake_clock.advance(2.4)
+    assert (await agent.state()).is_streaming
+    await fake_clock.advance(0.2)
+    events = await agent.events()
+    assert terminal(events).reason == ("loop_crashed", "killed")
+    assert_well_formed(events)
+    assert not (await agent.state()).is_streaming
+    swallowed.extend(range(20))
+
+
 @pytest.mark.requirement("ABORT-11", "RCHK-10", "TEL-2")
 @pytest.mark.parametrize("turn", [["...", Pause()], [tool_call("t")]])
 async def test_an_aborted_run_ends_once_for_readers_and_for_telemetry(tree, heard, turn):
