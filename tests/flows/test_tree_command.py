@@ -44,7 +44,7 @@ def test_the_tree_shows_ids_modules_states_and_the_running_tool(machine, busy_ho
         "lemon_agent.supervisor",
         "coding_agent.supervisor",
     ]
-    assert [child["id"] for child in by_id["lemon_agent.supervisor"]["children"]] == [
+    assert [child["id"] for child in by_id["lemon_agent.supervisor"]["children"]][:5] == [
         "table_owner", "agent_registry", "subagent_supervisor", "loop_task_supervisor", "tool_task_supervisor",
     ]  # fmt: skip
     assert [child["id"] for child in by_id["coding_agent.supervisor"]["children"]][:2] == [
