@@ -172,7 +172,7 @@ class HostUnreachable(CodingAgentError):
 
 @define(eq=False)
 class UnsafeRuntimeDir(CodingAgentError):
-    """The folder of the control socket is open to others.
+    """The folder of the control socket is open to others, or cannot hold it.
 
     Attributes:
         path: The folder.

@@ -6,6 +6,7 @@ Supervision Structure). The first interrupt ends the run and stores what there i
 Exit codes: 0 done, 1 the run ended in an error, 2 bad usage, 130 interrupted.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     What a person can mend is one line on standard error, never a traceback.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams(as_json="--json" in arguments)
     command = COMMANDS.get(arguments[0]) if arguments else None
     try:
         code = command(arguments[1:]) if command else _prompt_command(arguments)
@@ -33,6 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read us is gone: leave without a word, and keep Python from complaining when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = "" if error.filename is not None else "the output cannot be written: "
+        return _say(f"{where}{error}", EXIT_ERROR)
     except BadUsage as error:
         return _say(error, EXIT_USAGE)
     except CodingAgentError as error:
@@ -92,8 +98,29 @@ def _piped_prompt() -> str | None:
     return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
 
 
-def _say(error: Exception, code: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
+def _prepare_streams(*, as_json: bool) -> None:
+    """See to it that there are three streams, and that nothing that is printed can fail for its characters.
+
+    What one cannot show is written as an escape; JSON is UTF-8 whatever the locale says.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # else the next file that is opened would be taken for a stream
+            os.open(os.devnull, os.O_RDWR)
+    for number, name in enumerate(("stdout", "stderr"), 1):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the program
+        elif isinstance(stream, io.TextIOWrapper):
+            if as_json and name == "stdout":
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+            elif stream.errors == "strict":
+                stream.reconfigure(errors="backslashreplace")
+
+
+def _say(error: object, code: int) -> int:
+    print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
     return code
 
 

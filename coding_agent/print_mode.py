@@ -31,7 +31,19 @@ from coding_agent.starting import session_options
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text
-from lemon_otp import Down, Pid, ensure_all_started, monitor, put_env, receive, run, self_pid, send, stop_all
+from lemon_otp import (
+    Down,
+    Pid,
+    StartFailed,
+    ensure_all_started,
+    monitor,
+    put_env,
+    receive,
+    run,
+    self_pid,
+    send,
+    stop_all,
+)
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
@@ -129,8 +141,10 @@ async def _main(prompt: str, printer: Printer, settings: Settings, options: Sess
 async def _listen(settings: Settings) -> None:
     try:
         await add_child(Listener.child_spec(settings.runtime_dir, id="listener"))
-    except UnsafeRuntimeDir as error:
-        print(f"warning: `tree` will not find this host: {error}", file=sys.stderr)
+    except StartFailed as failed:
+        if not isinstance(failed.reason, UnsafeRuntimeDir):
+            raise
+        print(f"warning: `tree` will not find this host: {failed.reason}", file=sys.stderr)
 
 
 async def _run(prompt: str, printer: Printer, options: SessionOptions) -> int:

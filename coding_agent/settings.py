@@ -7,10 +7,14 @@ apart from the credentials, which are looked up by name for each model request (
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
 from coding_agent.errors import BadUsage
+
+RUNTIME_DIR_BYTES_MAX: Final = 80
+"""The path of a socket has a hundred bytes or so on every system; this leaves room for its name."""
 
 
 @frozen
@@ -81,9 +85,11 @@ def _working_folder(given: str | None) -> Path:
 
 
 def runtime_dir(environ: Mapping[str, str]) -> Path:
-    """The folder for control sockets: `LEMON_RUNTIME_DIR`, else a private one of this user."""
+    """The folder for control sockets: `LEMON_RUNTIME_DIR`, else a private one of this user, with a short path."""
     if given := environ.get("LEMON_RUNTIME_DIR"):
         return Path(given).absolute()
+    folders = [Path(environ.get("TMPDIR") or "/tmp").absolute() / f"lemon-{os.getuid()}"]
     if given := environ.get("XDG_RUNTIME_DIR"):
-        return Path(given).absolute() / "lemon"
-    return Path(environ.get("TMPDIR") or "/tmp") / f"lemon-{os.getuid()}"
+        folders.insert(0, Path(given).absolute() / "lemon")
+    short = [folder for folder in folders if len(os.fsencode(folder)) <= RUNTIME_DIR_BYTES_MAX]
+    return short[0] if short else Path("/tmp") / f"lemon-{os.getuid()}"

@@ -11,6 +11,7 @@ import socket
 import stat
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,15 +51,18 @@ class Listener(GenServer[Path, SocketPath, None, Listening]):
     async def init(self, runtime_dir: Path) -> Listening:
         private_folder(runtime_dir)
         path = runtime_dir / f"{SOCKET_PREFIX}{os.getpid()}{SOCKET_SUFFIX}"
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what cannot be removed cannot be bound either, which says why
+            path.unlink()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             os.fchmod(bound.fileno(), 0o600)  # before it has a name: nobody connects in between
             bound.bind(str(path))
             path.chmod(0o600)
             server = await asyncio.get_running_loop().create_unix_server(Connection, sock=bound)
-        except BaseException:
+        except BaseException as error:
             bound.close()
+            if isinstance(error, OSError):  # the path is longer than a socket's may be, or the folder takes no sockets
+                raise UnsafeRuntimeDir(runtime_dir, str(error)) from error
             raise
         return Listening(path, server)
 
@@ -70,7 +74,8 @@ class Listener(GenServer[Path, SocketPath, None, Listening]):
 
     async def terminate(self, reason: object, state: Listening) -> None:
         state.server.close()
-        state.path.unlink(missing_ok=True)
+        with suppress(OSError):  # somebody has taken the folder away
+            state.path.unlink()
 
 
 class Connection(asyncio.Protocol):

@@ -1,6 +1,9 @@
 """What a person gets wrong is one clear line, the right exit code, no traceback, and nothing stored is changed."""
 
+import json
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -52,6 +55,60 @@ def test_a_working_folder_that_cannot_be_used_is_named(machine, kind, monkeypatc
     if kind == "file":
         folder.write_text("")
     refused(machine.run("-q", "-p", "hi", "--cwd", str(folder)), 2, str(folder), "--cwd")
+
+
+@pytest.mark.parametrize("address", ["http://[::bad", "http://a\nb/v1", "ftp://x", "nonsense"])
+def test_an_address_that_is_none_is_named(machine, address):
+    """With and without a model."""
+    refused(machine.run("-q", "-p", "hi", "--base-url", address), 2, "--model")
+    assert machine.run("-q", "-p", "hi", "--base-url", address, "--model", "openai/x").stderr.startswith("error: ")
+
+
+def test_a_runtime_folder_too_long_for_a_socket_is_done_without(machine):
+    """One of the user's own choice is warned of; a long one of the system gives way to a short one."""
+    long = machine.home / ("d" * 150)
+    machine.extra_env["LEMON_RUNTIME_DIR"] = str(long)
+    done = machine.run("-p", "hi", "--model", "scripted/echo")
+    assert (done.returncode, done.stdout) == (0, "hi\n")
+    assert done.stderr.startswith("warning: `tree` will not find this host")
+    assert len(done.stderr.splitlines()) == 1
+    machine.extra_env |= {"LEMON_RUNTIME_DIR": "", "XDG_RUNTIME_DIR": str(long)}
+    done = machine.run("-p", "hi", "--model", "scripted/echo")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_an_output_that_cannot_be_written_is_said(machine, arguments):
+    """A full disk behind standard output: one line, exit 1; a closed one takes nothing and says nothing."""
+    command = [sys.executable, "-m", "coding_agent", "-p", "hi", "--model", "scripted/echo", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=machine.project, env=machine.env(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["error: the output cannot be written: [Errno 28] No space left on device"]
+    closed = ["sh", "-c", '"$@" <&- >&-', "sh", *command]
+    done = subprocess.run(
+        closed, cwd=machine.project, env=machine.env(), stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_output_cannot_show_is_escaped(machine):
+    """ASCII for a terminal, a lone surrogate from bytes that are no UTF-8; JSON is valid UTF-8 in any locale."""
+    machine.extra_env["PYTHONIOENCODING"] = "ascii"
+    done = machine.run("-p", "h\u00e9 \U0001f600", "--model", "scripted/echo")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "h\\xe9 \\U0001f600\n", "")
+    for encoding in ("ascii", "utf-8:strict", "utf-8:surrogateescape"):
+        machine.extra_env["PYTHONIOENCODING"] = encoding
+        prompt = b"h\xff \xf0\x9f\x98\x80"
+        done = subprocess.run(
+            [sys.executable, "-m", "coding_agent", "-p", prompt, "--model", "scripted/echo", "--json"],
+            cwd=machine.project, env=machine.env(), capture_output=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        said = [json.loads(line.decode()) for line in done.stdout.splitlines()]
+        assert [line["message"]["content"] for line in said if line["type"] == "message_end"]
 
 
 def test_no_prompt_is_no_job(machine):
