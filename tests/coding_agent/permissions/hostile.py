@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from attrs import define
+from attrs import define, field
 
 from coding_agent.permissions.actions import tool_use
 from coding_agent.permissions.policy import Policy
@@ -42,8 +42,7 @@ class Range:
     """
 
     folder: Path
-    policy: Policy = Policy("full", (parse_rule(f"bash({DENIED} *)", "deny"),))
-
+    policy: Policy = field(factory=lambda: Policy("full", (parse_rule(f"bash({DENIED} *)", "deny"),)))
     count: int = 0
 
     def __attrs_post_init__(self) -> None:
