@@ -181,7 +181,9 @@ def signals_in_use() -> list[AbortSignal]:
 
 def _in_use(runtime: Any) -> "WeakSet[AbortSignal]":
     """The signals something runs under, for as long as anybody holds them."""
-    in_use: WeakSet[AbortSignal] = runtime.store.setdefault(_IN_USE, WeakSet())
+    in_use: WeakSet[AbortSignal] | None = runtime.store.get(_IN_USE)
+    if in_use is None:
+        in_use = runtime.store[_IN_USE] = WeakSet()
     return in_use
 
 

@@ -44,6 +44,7 @@ MEANING: dict[str, str] = {
     "lemon_ai.circuit_breaker.half_opened": "One call is let through to see whether the provider works again.",
     "lemon_ai.circuit_breaker.closed": "The provider works again.",
     "lemon_ai.circuit_breaker.reopened": "The call that was let through failed as well.",
+    "lemon_ai.prompt_diagnostics.llm_call": "How big the prompt of a model call was, and what of it was cached.",
     "lemon_ai.retry_helper.retry": "A model call is made again after a transient failure.",
     "lemon_agent.loop.start": "A run begins; once a run.",
     "lemon_agent.loop.end": "A run is over, on whatever path; once a run. Status is completed or early_exit.",
