@@ -156,9 +156,7 @@ class Keeper:
                 break
             self.reap()
             time.sleep(ROUND_S)
-        import shutil
-
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove(self.home)
         os._exit(0)
 
 
@@ -205,13 +203,21 @@ def await_request(keeper: Keeper) -> list[int]:
             return fds
 
 
+def remove(folder: str) -> None:
+    """The private directory and what is in it; links are not followed."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> None:
-    host = int(sys.argv[2])
-    if os.getppid() != host:
+    host, home = int(sys.argv[2]), sys.argv[3]
+    if os.getppid() != host:  # it has died already
+        remove(home)
         return
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(PR_SET_NAME, b"lemon-keeper", 0, 0, 0)
-    keeper = Keeper(socket.socket(fileno=int(sys.argv[1])), host, sys.argv[3])
+    keeper = Keeper(socket.socket(fileno=int(sys.argv[1])), host, home)
     gc.collect()
     gc.disable()
     gc.freeze()

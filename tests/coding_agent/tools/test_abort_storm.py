@@ -198,3 +198,38 @@ async def test_children_started_outside_of_a_tool_call_are_ended_too(folder: Pat
     workspace.keeper.close()
 
     await until(lambda: not named(token), "everything is gone")
+
+
+@pytest.mark.timeout(60)
+async def test_a_host_that_dies_at_any_moment_leaves_no_folder_and_no_helper(folder: Path) -> None:
+    """Killed while it starts its helper or a little later: helper and private folder are gone with it."""
+    dice = random.Random(7)
+    for number in range(12):
+        temporary = folder / f"tmp{number}"
+        temporary.mkdir()
+        host = subprocess.Popen(
+            [sys.executable, "-c", STARTING, str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )
+        assert host.stdout is not None
+        assert await asyncio.to_thread(host.stdout.readline) == b"ready\n"
+        await asyncio.sleep(dice.random() * 0.08)
+        host.kill()
+        host.wait()
+        host.stdout.close()
+        await until(lambda: not named(str(temporary)) and not list(temporary.iterdir()), "all is gone")  # noqa: B023
+
+
+STARTING = """
+import asyncio, sys
+from coding_agent.tools import bash_tool
+
+async def main():
+    tool = bash_tool(sys.argv[1])
+    print("ready", flush=True)
+    await tool.execute("1", {"command": "sleep 600"}, None, None)
+
+asyncio.run(main())
+"""
