@@ -200,6 +200,8 @@ async def _answer(message: Any, caller: Caller, state: Coordinating) -> Answer:
             return Reply(tuple(run.view() for run in state.runs.values()), state)
         case ask.ViewRuns(ids) if ids is not None:
             return Reply(tuple(_known(state, run_id).view() for run_id in ids), state)
+        case ask.GetSession():
+            return Reply(state.options.session, state)
         case ask.ListActive():
             return Reply(state.active(), state)
         case ask.AbortAll():

@@ -31,6 +31,7 @@ class Conversation:
         compaction: What automatic compaction has done since the user last spoke.
         owner_watch: Notices the end of the process the session lives for.
         news: What came while it could start no run; the next one begins with it.
+        handed_on: News that the agent has in its queue; whatever its run did not come to starts another.
         held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
     """
 
@@ -52,6 +53,7 @@ class Conversation:
     compaction: AutoCompaction = field(factory=AutoCompaction)
     owner_watch: MonitorRef | None = None
     news: list[CustomMessage] = field(factory=list)
+    handed_on: list[CustomMessage] = field(factory=list)
     held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
 
     # Telling.

@@ -9,8 +9,9 @@ Asked: see `protocol`; started with `SessionOptions`
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from coding_agent import session_registry
 from coding_agent.errors import BudgetExceeded, CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
     ModelUpdate,
@@ -33,6 +34,7 @@ from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
     Agent,
     AgentEnd,
+    AgentError,
     AgentEvent,
     AgentEventMessage,
     AgentOptions,
@@ -51,6 +53,7 @@ from lemon_otp import (
     Down,
     Exit,
     GenServer,
+    NoRegistry,
     NoReply,
     OtpError,
     Pid,
@@ -63,10 +66,12 @@ from lemon_otp import (
     reply,
     self_pid,
     send,
+    send_after,
     wall_ms,
 )
 
 AGENT_ROLE = "main"
+REGISTER_RETRY_S = 0.05
 
 Answer = Reply[Conversation] | NoReply[Conversation]
 
@@ -107,6 +112,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
             case Exit(pid, reason) if pid == state.agent:
                 await _finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
+            case Exit() | RegisterAgain():
+                _register_again(state)
             case Down(ref=ref) if ref is state.owner_watch:
                 return Stop("shutdown", state)
             case protocol.Tell(notice):
@@ -135,6 +142,24 @@ def _close_with_process(store: SessionManager) -> None:
     at_exit(self_pid(), close)
 
 
+@frozen
+class RegisterAgain:
+    """Sent to itself: the registry had crashed and was not back yet."""
+
+
+def _register(state_id: str, options: SessionOptions) -> None:
+    Registry.register("session_registry", state_id, {"cwd": str(options.cwd)})
+
+
+def _register_again(state: Conversation) -> None:
+    """The registry we were linked to has crashed; its supervisor starts another."""
+    try:
+        if session_registry.lookup(state.notifier.session_id) is None:
+            _register(state.notifier.session_id, state.options)
+    except NoRegistry:
+        send_after(self_pid(), RegisterAgain(), REGISTER_RETRY_S)
+
+
 async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
     session_id = store.header.id
     me = self_pid()
@@ -154,7 +179,7 @@ async def _begin(options: SessionOptions, store: SessionManager) -> Conversation
         ),
     )
     await Agent.subscribe(agent)
-    Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
+    _register(session_id, options)
     restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
     return Conversation(
         options, store, agent, Notifier(session_id), model, level, active, restored, owner_watch=owner_watch
@@ -279,7 +304,9 @@ async def _deliver(state: Conversation, news: protocol.Deliver) -> None:
         state.news.append(message)
         if state.phase == "idle":
             await _run(state, None)
-    elif news.delivery == "steer":
+        return
+    state.handed_on.append(message)
+    if news.delivery == "steer":
         Agent.steer(state.agent, message)
     else:
         Agent.follow_up(state.agent, message)
@@ -294,6 +321,7 @@ async def _abort(state: Conversation, request: protocol.Abort, caller: Caller) -
 
 async def _abort_work(state: Conversation, reason: str) -> protocol.AbortReport:
     cleared = await Agent.clear_all_queues(state.agent)
+    state.handed_on.clear()
     if state.job is not None:
         state.job.cancel()
     Agent.abort(state.agent, reason)
@@ -305,6 +333,7 @@ async def _handle_event(state: Conversation, event: AgentEvent) -> None:
     match event:
         case MessageEnd():
             state.notify(event, entry_id=state.append(event.message))
+            state.handed_on = [message for message in state.handed_on if message is not event.message]
         case TurnEnd():
             state.notify(event)
             had_pending = len(state.pending) > 0
@@ -353,7 +382,21 @@ async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None
     waiters, state.waiters = state.waiters, []
     for caller, answer in waiters:
         reply(caller, answer)
-    if state.news and outcome != "aborted":
+    if outcome != "aborted":
+        await _take_up_news(state)
+
+
+async def _take_up_news(state: Conversation) -> None:
+    """Let the model hear what came beside the conversation: too late for the run, or while none could be started."""
+    late, state.handed_on = state.handed_on, []
+    if late:  # the agent was told, and its run ended before it looked: they wait in its queue
+        state.phase = "turn"
+        try:
+            await Agent.continue_(state.agent)
+            return
+        except AgentError:  # somebody has emptied the queue
+            state.phase = "idle"
+    if state.news:
         await _run(state, None)
 
 
@@ -411,7 +454,7 @@ async def _reset(state: Conversation) -> str:
     await Agent.reset(state.agent)
     await Agent.set_session_id(state.agent, session_id)
     Registry.unregister("session_registry", state.notifier.session_id)
-    Registry.register("session_registry", session_id, {"cwd": str(options.cwd)})
+    _register(session_id, options)
     state.notify(SessionReset(session_id))
     state.notifier.session_id = session_id
     state.options, state.store, state.restored = options, store, None

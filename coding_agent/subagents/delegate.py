@@ -16,7 +16,19 @@ from coding_agent.subagents.definitions import Definitions, load_definitions
 from coding_agent.tools.ask_parent import ask_parent_tool
 from coding_agent.tools.task import task_tool
 from lemon_agent import AgentTool
-from lemon_otp import DynamicSupervisor, Pid, StartFailed, call, define, frozen
+from lemon_otp import (
+    CallFailed,
+    Down,
+    DynamicSupervisor,
+    Pid,
+    StartFailed,
+    call,
+    define,
+    demonitor,
+    frozen,
+    monitor,
+    receive,
+)
 
 
 @frozen(kw_only=True)
@@ -139,16 +151,32 @@ class SessionSubagents:
 
     async def coordinator(self) -> Pid:
         """The session's coordinator, started when there is none."""
+        while self._coordinator is None or not self._coordinator.alive:
+            self._coordinator = await self._started()
+        return self._coordinator
+
+    async def _started(self) -> Pid | None:
+        """A new coordinator, or one that another call has started; None when there was one that is on its way out."""
         from coding_agent.coordinator import SUPERVISOR, Coordinator
 
-        if self._coordinator is None or not self._coordinator.alive:
-            try:
-                started = await DynamicSupervisor.start_child(SUPERVISOR, Coordinator.spec(self.options))
-            except StartFailed as failed:
-                match failed.reason:
-                    case ("already_started", Pid() as other):  # another call was first
-                        started = other
-                    case _:
-                        raise
-            self._coordinator = started
-        return self._coordinator
+        try:
+            return await DynamicSupervisor.start_child(SUPERVISOR, Coordinator.spec(self.options))
+        except StartFailed as failed:
+            match failed.reason:
+                case ("already_started", Pid() as other):
+                    return await self._ours(other)
+                case _:
+                    raise
+
+    async def _ours(self, other: Pid) -> Pid | None:
+        """`other`, unless it is still that of an earlier process of the session and about to end."""
+        watch = monitor(other)
+        try:
+            if await call(other, ask.GetSession(), timeout_s=None) is self.options.session:
+                return other
+            await receive(lambda message: isinstance(message, Down) and message.ref is watch)
+        except CallFailed:
+            return None
+        finally:
+            demonitor(watch, flush=True)
+        return None

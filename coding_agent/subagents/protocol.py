@@ -157,6 +157,11 @@ class ViewRuns(Request[tuple["RunView", ...]]):
 
 
 @frozen
+class GetSession(Request[Pid]):
+    """The session whose subagents these are."""
+
+
+@frozen
 class ListActive(Request[tuple[str, ...]]):
     """The ids of the subagents that are at work."""
 

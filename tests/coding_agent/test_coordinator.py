@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent import client
+from coding_agent import client, session_registry
 from coding_agent.coordinator import SUPERVISOR, Coordinator
-from coding_agent.session_supervisor import stop_session
+from coding_agent.session_supervisor import start_session, stop_session
 from coding_agent.storage.listing import list_sessions, newest_session
 from coding_agent.subagents.coordinating import TASK_SUPERVISOR
 from coding_agent.subagents.definitions import Definition
+from coding_agent.subagents.delegate import subagents_of, with_subagents
 from coding_agent.subagents.run_store import read_runs
+from coding_agent.tools import default_tools
 from lemon_agent import AgentTool, agent_registry, subagent_supervisor, text_result
-from lemon_ai.testing import Call
+from lemon_ai.testing import Call, ScriptedModel
 from lemon_otp import (
     CallFailed,
     Down,
@@ -33,6 +35,7 @@ from lemon_otp import (
     sys,
 )
 from tests.coding_agent.subagents.conftest import last_words, obedient, said, team, team_of
+from tests.flows.hosts import pids_with
 
 __all__ = ["team"]
 
@@ -230,6 +233,44 @@ async def test_a_deadline_stops_who_is_late_and_keeps_what_is_there(team):
     assert (silent.status, silent.result) == ("timeout", "")
     assert await Coordinator.list_active(team.coordinator) == ()
     assert await team.sessions() == []
+
+
+@pytest.mark.requirement("INV-4.5", "BR-079")
+async def test_a_deadline_ends_the_programs_of_a_subagent(host):
+    """A program that a subagent's tool has started is gone when the call returns or a moment after."""
+    marker = f"lemon-late-{random.randrange(10**9)}"
+    call = Call("bash", {"command": f"exec -a {marker} sleep 600"})
+    team = await team_of(host, turns=[[call]], tools=tuple(default_tools(str(host.folder))))
+
+    in_background(team, said("go"), timeout_ms=1_500)
+    while not pids_with(marker):
+        await sleep_s(0.02)
+    (late,) = await answer()
+
+    assert late.status == "timeout"
+    while pids_with(marker):
+        await sleep_s(0.02)
+
+
+@pytest.mark.requirement("ISO-3", "INV-4.4")
+async def test_a_session_that_came_back_has_a_coordinator_of_its_own(host):
+    """The subagents of the process that crashed are gone; the new one's first subagent is under a new coordinator."""
+    options = with_subagents(await host.options(ScriptedModel(*[obedient] * 20)))
+    session = await start_session(options, restart="transient")
+    subagents = subagents_of(session, options.session_id)
+    first = await subagents.coordinator()
+    assert await subagents.coordinator() == first
+    await subagents.run_in_background(said("wait x"))
+
+    exit_signal(session, "kill")
+    while (again := session_registry.lookup(options.session_id)) in (None, session):
+        await sleep_s(0.005)
+    (result,) = await subagents_of(again, options.session_id).run_all([said("say new")])
+
+    assert result.result == "new"
+    assert not first.alive
+    statuses = {record.status for record in read_runs(options.session_file).values()}
+    assert statuses == {"aborted", "completed"}
 
 
 @pytest.mark.requirement("INV-4.5")

@@ -8,9 +8,9 @@ from coding_agent import client
 from coding_agent.messages import CustomMessage
 from coding_agent.session import protocol
 from coding_agent.session_supervisor import list_sessions, start_session
-from lemon_agent import MessageEnd, MessageStart, agent_registry, subagent_supervisor
+from lemon_agent import Agent, MessageEnd, MessageStart, agent_registry, subagent_supervisor
 from lemon_ai.testing import Delay, Say, ScriptedModel
-from lemon_otp import Down, NotFound, OtpError, cast, exit_signal, monitor, receive, self_pid, send, spawn
+from lemon_otp import Down, NotFound, OtpError, cast, exit_signal, monitor, receive, self_pid, send, spawn, sys
 from lemon_otp.testing import settle
 
 
@@ -111,6 +111,26 @@ async def test_news_reaches_a_model_that_is_at_work_and_one_that_is_idle(host, d
 
 def open_text(state) -> str:
     return Path(state.file).read_text()
+
+
+async def test_news_that_comes_too_late_for_a_run_starts_another(host):
+    """The run ends while the news is on its way to its agent: the model hears of it all the same, once."""
+    session = await host.session([Delay(50), Say("One.")], "Heard.")
+    await client.prompt(session, "hi")
+    await host.until(MessageStart)
+    agent = (await client.get_state(session)).agent
+    await sys.suspend(session)
+    cast(session, protocol.Deliver("async_followup", "late news"))
+    await Agent.wait_for_idle(agent)
+    await sys.resume(session)
+
+    first = await host.until_settled()
+    second = await host.until_settled()
+
+    assert "late news" not in str([event.event for event in first if isinstance(event.event, MessageEnd)])
+    told = [event.event.message for event in second if isinstance(event.event, MessageEnd)]
+    assert [message.role for message in told] == ["custom", "assistant"]
+    assert (await client.get_state(session)).phase == "idle"
 
 
 async def test_news_during_a_compaction_waits_for_its_end(host):
