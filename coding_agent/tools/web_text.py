@@ -104,8 +104,8 @@ def from_html(html: str, form: Form) -> Extract:
     if is_tame(html):
         try:
             return converted(html, form)
-        except (RecursionError, ValueError, AttributeError, TypeError):
-            pass  # a page made to break parsers
+        except (ImportError, RecursionError, ValueError, AttributeError, TypeError):
+            pass  # no library, or a page made to break it
     stripper = Stripper()
     stripper.feed(html)
     stripper.close()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lemon_agent import ToolError
 from tests.coding_agent.tools.support import Bench, text_of
@@ -91,3 +93,23 @@ async def test_names_that_no_terminal_should_see_are_escaped(bench: Bench, folde
     text = await bench.text("ls")
 
     assert text.split("\n")[1:6] == [r"- a\x1b[31m", r"- b\nc", r"- d\xff", r"- e\u200b", "? s"]
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.binary(min_size=1, max_size=12).filter(
+            lambda name: not set(name) & set(b"/\0") and name not in (b".", b"..")
+        ),
+        max_size=5,
+    ),
+    flags=st.fixed_dictionaries({"all": st.booleans(), "long": st.booleans(), "recursive": st.booleans()}),
+)
+async def test_any_names_are_listed_a_line_each(bench: Bench, names: list[bytes], flags: dict[str, bool]) -> None:
+    """Whatever bytes they are made of, the answer is text, with as many lines as it says."""
+    for name in names:
+        (bench.folder / os.fsdecode(name)).write_bytes(b"")
+    result = await bench.call("ls", **flags)
+    text_of(result).encode()
+
+    assert text_of(result).split("\n\n")[0].count("\n") == result.details["shown_entries"]

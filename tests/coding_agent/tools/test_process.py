@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coding_agent.tools import Workspace, background_supervisor, process_tool, program_keeper, tool_children
 from coding_agent.tools.line_log import LineLog
 from lemon_agent import ToolError
-from lemon_otp import DynamicSupervisor, Pid, Runtime, Supervisor, exit_signal, receive, spawn, stop
+from lemon_otp import DynamicSupervisor, Pid, Runtime, Supervisor, exit_signal, info, receive, spawn, stop
 from tests.coding_agent.tools.support import Bench, call, text_of, until
 from tests.coding_agent.tools.test_abort_storm import named
 
@@ -236,3 +236,14 @@ async def test_the_session_that_a_workspace_joined_owns_its_programs(runtime: Ru
     await until(lambda: not named(token), "the program is gone")
     assert workspace.session_name.endswith("s.jsonl")
     await stop(supervisor)
+
+
+@pytest.mark.requirement("BR-183")
+async def test_a_key_in_a_command_is_not_shown_by_the_tree(desk: Bench) -> None:
+    """What introspection says about the process has the secret masked."""
+    await desk.call("process", action="start", command="sleep 600; curl 'http://127.0.0.1/?apikey=SECRET123'")
+    (pid,) = await children()
+    facts = info(pid).facts
+
+    assert "sleep 600" in str(facts)
+    assert "SECRET123" not in str(facts)

@@ -221,6 +221,22 @@ async def test_a_picture_that_unfolds_to_too_much_is_refused(bench: Bench, put: 
     assert "too large a picture (100000 x 100000" in await bench.refusal("read", path="bomb.png")
 
 
+async def test_a_large_picture_is_made_smaller(bench: Bench, put: Put) -> None:
+    """In pixels, keeping its shape; and what cannot be decoded is said."""
+    put("large.png", png(4000, 1000))
+    result = await bench.call("read", path="large.png")
+    picture = result.content[1]
+    assert isinstance(picture, ImageContent)
+    small = picture_kind(base64.b64decode(picture.data))
+
+    assert small is not None
+    assert (small.width, small.height) == (1568, 392)
+    assert "4000 x 1000" in text_of(result)
+    assert "made smaller" in text_of(result)
+    put("broken.png", png(4000, 1000)[:200])
+    assert "cannot be decoded" in await bench.refusal("read", path="broken.png")
+
+
 def test_kinds_of_pictures_are_told_by_their_bytes() -> None:
     """Four kinds, with width and height."""
     gif = b"GIF89a" + struct.pack("<HH", 3, 4)
