@@ -302,9 +302,10 @@ async def _memory() -> list[Row]:
 def _kb(metric: str, value: float, limit: float) -> Row:
     return {
         "metric": f"agent: {metric}",
-        "value_kb": round(value, 2),
+        "value_us": round(value, 2),
+        "unit": "KB",
         "limit": f"{limit:g} KB",
-        "limit_kb": limit,
+        "limit_us": limit,
         "ratio": round(value / limit, 3),
     }
 
