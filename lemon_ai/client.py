@@ -5,9 +5,11 @@ caller ─ stream() ─▶ call_dispatcher ─▶ EventStream + worker under str
 
 from __future__ import annotations
 
+import os
 from asyncio import sleep as give_way
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from logging import getLogger
 from typing import Any, Final, cast
 
 from attrs import evolve, field
@@ -28,6 +30,8 @@ from lemon_otp import Pid, StreamFailed, TaskSupervisor, annotate, define, get_e
 
 SUPERVISOR: Final = "stream_task_supervisor"
 _PATIENCE: Final = 200
+
+_log = getLogger(__name__)
 
 Options = StreamOptions | Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 
@@ -141,6 +145,7 @@ async def run_call(running: ModelStream, provider: Provider, request: ProviderRe
         await call.run()
     except Exception as error:
         call.fail(error if isinstance(error, AiError) else crashed(model, error))
+    call.tell_end()
 
 
 @define
@@ -156,6 +161,8 @@ class _Call:
     started: bool = False
     last: StreamEvent | None = None
     hasty: bool = False
+    answer: AssistantMessage | None = None
+    failure: AiError | None = None
 
     async def run(self) -> None:
         while True:
@@ -230,7 +237,23 @@ class _Call:
         said = redact(str(error), secrets_of(self.request.options))
         if isinstance(error, ProviderError):
             error.message = said
+        self.failure = error
         partial = empty_message(self.request.model)
         if self.last is not None and not isinstance(self.last, StreamDone | StreamError | StreamCanceled):
             partial = self.last.partial
-        self.running.error(error, evolve(partial, stop_reason="error", error_message=said))
+        self.answer = evolve(partial, stop_reason="error", error_message=said)
+        self.running.error(error, self.answer)
+
+    def tell_end(self) -> None:
+        """What is to be known afterwards: a line about a failure, and what the prompt was made of if anybody asked."""
+        if type(self.last) is StreamDone or type(self.last) is StreamError:
+            self.answer = self.last.message
+            self.failure = getattr(self.last, "error", None)
+        if isinstance(self.failure, ProviderError):
+            model, error = self.request.model, self.failure
+            facts = (model.provider, model.id, type(error).__name__, error.status, error.code, error.request_id)
+            _log.info("%s/%s failed: %s, status %s, code %s, request id %s", *facts)
+        if os.environ.get("LEMON_AI_PROMPT_DIAGNOSTICS"):
+            from lemon_ai.prompt_diagnostics import record
+
+            record(self.request, self.answer)

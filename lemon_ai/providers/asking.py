@@ -11,6 +11,7 @@ from attrs import field, frozen
 from lemon_ai.environment import find_api_key, require_api_key
 from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
+from lemon_ai.http_trace import traced
 from lemon_ai.provider import ProviderRequest, used_tool_ids
 from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
 from lemon_ai.providers.wire import Decoder, WireCall
@@ -82,6 +83,6 @@ class HttpProvider(ABC):
     async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamEvent, None]:
         """See `Provider.stream`. The connection is closed when the reader stops, whenever that is."""
         call, decoder = await self.prepare(request)
-        async with aclosing(self.transport.stream(request, call, decoder)) as events:
+        async with aclosing(traced(self.transport, request, call, decoder)) as events:
             async for event in events:
                 yield event

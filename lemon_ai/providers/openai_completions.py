@@ -11,6 +11,7 @@ from attrs import field
 from lemon_ai.environment import KEYLESS, canonical, find_api_key, require_api_key
 from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
+from lemon_ai.http_trace import traced
 from lemon_ai.provider import ProviderRequest, used_tool_ids
 from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
 from lemon_ai.providers.openai_compat import dialect_of
@@ -33,7 +34,7 @@ class OpenAICompletionsProvider:
     async def stream(self, request: ProviderRequest) -> AsyncIterator[StreamEvent]:
         """See `Provider.stream`."""
         decoder = OpenAICompletionsDecoder(Fold(request.model, taken_ids=used_tool_ids(request.context)))
-        async with aclosing(self.transport.stream(request, encode_call(request), decoder)) as events:
+        async with aclosing(traced(self.transport, request, encode_call(request), decoder)) as events:
             async for event in events:
                 yield event
 
