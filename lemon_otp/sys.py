@@ -65,7 +65,10 @@ async def get_status(address: Address, *, timeout_s: float | None = 5.0) -> Stat
 
 
 async def trace(address: Address, watcher: Watcher | None, *, timeout_s: float | None = 5.0) -> None:
-    """Call `watcher("in" or "out", message, state)` in the server for every message and answer; None stops that."""
+    """Call `watcher("in" or "out", message, state)` in the server for every message and answer; None stops that.
+
+    A watcher that raises is logged and not called again; the server goes on.
+    """
     await _ask(address, Trace(watcher), timeout_s)
 
 

@@ -6,8 +6,9 @@ What a server that nobody watches pays is one comparison a message.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from attrs import define, frozen
 
@@ -17,6 +18,8 @@ from lemon_otp.exits import Exit
 
 if TYPE_CHECKING:
     from lemon_otp.server_process import ServerProcess
+
+_log: Final = logging.getLogger("lemon_otp")
 
 Direction: TypeAlias = Literal["in", "out"]
 Watcher: TypeAlias = Callable[[Direction, Any, Any], None]
@@ -112,7 +115,11 @@ class SystemState:
             else:
                 self.messages_out += 1
         if self.watcher is not None:
-            self.watcher(direction, message, state)
+            try:
+                self.watcher(direction, message, state)
+            except Exception:
+                self.watcher = None
+                _log.warning("a trace raised and is not called again", exc_info=True)
 
 
 def is_wanted(message: Any, parent: Any) -> bool:

@@ -123,6 +123,22 @@ async def test_a_trace_sees_what_goes_in_and_out() -> None:
     assert len(seen) == 4
 
 
+async def test_a_trace_that_raises_is_dropped_and_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever looks on does no harm: it is called once, logged, and the message is served."""
+    seen: list[Any] = []
+
+    def failing(*event: Any) -> None:
+        seen.append(event)
+        raise RuntimeError("the watcher's own fault")
+
+    pid = await started(Counter, 1)
+    await sys.trace(pid, failing)
+    cast(pid, Add(1))
+    assert await call(pid, Read()) == 2
+    assert len(seen) == 1
+    assert "a trace raised" in caplog.text
+
+
 async def test_statistics_count_while_they_are_on(fake_clock: FakeClock) -> None:
     """Messages in, answers out, and since when; None while nothing is counted."""
     pid = await started(Counter, 0)
