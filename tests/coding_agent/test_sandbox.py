@@ -20,7 +20,7 @@ def fresh():
 
 
 def test_the_workspace_alone_can_be_written_and_secrets_are_hidden(tmp_path):
-    """Order counts: everything read-only first, then what is empty, then what is written, then what is not after all."""
+    """Order counts: everything read-only first, then what is empty, then what is written, then what is not."""
     home, root = tmp_path / "home", tmp_path / "work"
     (home / ".ssh").mkdir(parents=True)
     (home / ".netrc").write_text("x")
