@@ -57,7 +57,15 @@ def idle_kilobytes() -> float:
 
 
 async def _idle(folder: Path) -> float:
-    from coding_agent import APPLICATION, SessionOptions, default_tools, prompt, start_session, wait_for_idle
+    from coding_agent import (
+        APPLICATION,
+        SessionOptions,
+        default_tools,
+        prompt,
+        start_session,
+        wait_for_idle,
+        with_subagents,
+    )
     from lemon_ai import find_model
     from lemon_otp import ensure_all_started, stop_all
 
@@ -65,22 +73,16 @@ async def _idle(folder: Path) -> float:
     model = find_model("scripted/echo")
 
     async def one(number: int) -> None:
-        session = await start_session(
-            SessionOptions(
-                cwd=folder,
-                model=model,
-                session_file=folder / "sessions" / f"{number}.jsonl",
-                session_id=f"s{number}",
-                tools=tuple(default_tools(str(folder))),
-                fsync="none",
-            )
+        options = SessionOptions(
+            cwd=folder,
+            model=model,
+            session_file=folder / "sessions" / f"{number}.jsonl",
+            session_id=f"s{number}",
+            tools=tuple(default_tools(str(folder))),
+            fsync="none",
         )
-        for _ in range(10):
-            try:
-                await prompt(session, "hi")
-                break
-            except Exception:
-                await wait_for_idle(session)
+        session = await start_session(with_subagents(options))
+        await prompt(session, "hi")
         await wait_for_idle(session)
 
     for number in range(20):
