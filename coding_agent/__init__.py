@@ -1,5 +1,6 @@
 """A person's coding sessions: stored, resumed, served. Start with `start_session`, `prompt` and `subscribe`."""
 
+from coding_agent import _early as _early
 from coding_agent import session_registry
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.client import (

@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM, a closed terminal, and kill -9 in the middle of a tool call."""
 
+import os
 import signal
 
 import pytest
@@ -85,6 +86,25 @@ def test_a_killed_host_leaves_a_conversation_that_goes_on(machine):
     assert [message["role"] for message in messages] == ["user", "assistant", "toolResult", "user", "assistant"]
     assert messages[2]["isError"] is True
     assert messages[2]["toolCallId"] == messages[1]["content"][1]["id"]
+
+
+@pytest.mark.parametrize("module", ["coding_agent.application", "coding_agent.host", "coding_agent.print_mode"])
+def test_an_interrupt_while_the_program_is_read_ends_it_without_a_traceback(machine, module):
+    """Before there is anything to abort: the shell sees 130, and nobody sees where Python was."""
+    folder = machine.home / "early"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Early:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Early())\n"
+    )
+    machine.extra_env["PYTHONPATH"] = os.pathsep.join([str(folder), machine.env()["PYTHONPATH"]])
+    done = machine.run("-p", "hi", *SCRIPTED)
+    assert done.returncode in (130, -signal.SIGINT)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def leftovers(machine: Machine) -> list[str]:
