@@ -8,7 +8,7 @@ from attrs import field
 
 from coding_agent.session.budget import Account, Charge
 from lemon_ai import Context, Model, StreamDone, StreamError, StreamOptions, Usage
-from lemon_otp import define
+from lemon_otp import at_exit, define, self_pid
 
 
 def with_budget(account: Account, stream_fn: Any) -> Any:
@@ -19,6 +19,9 @@ def with_budget(account: Account, stream_fn: Any) -> Any:
 
     async def budgeted(model: Model, context: Context, options: StreamOptions) -> "ChargedStream":
         charge = account.begin(model)
+        at_exit(
+            self_pid(), lambda _pid, _reason: charge.settle(Usage())
+        )  # killed in the middle, it was made all the same
         try:
             source = stream_fn(model, context, options)
             if inspect.isawaitable(source):

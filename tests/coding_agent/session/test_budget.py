@@ -11,6 +11,7 @@ from lemon_agent import AgentEnd, MessageEnd, MessageUpdate
 from lemon_ai import Cost, Model, Usage
 from lemon_ai.testing import Call, Delay, Say
 from lemon_otp import exit_signal
+from lemon_otp.testing import settle
 from tests.coding_agent.subagents.conftest import obedient, said, team_of
 from tests.coding_agent.test_coordinator import answer, at_work, in_background
 
@@ -129,6 +130,21 @@ async def test_a_call_that_is_aborted_is_charged_and_leaves_nothing_in_flight(ho
     assert account.in_flight.turns == 1
 
     await client.abort(session)
+
+    assert account.in_flight == NOTHING
+    assert account.spent.turns == 1
+
+
+async def test_a_session_that_is_killed_leaves_nothing_in_flight(host):
+    """Its call counts as made; the guess does not stand in the way of others for ever."""
+    account = Account(Budget(max_tokens=1_000_000))
+    session = await host.session([Say("Hello"), Delay(600_000)], account=account.child())
+    await client.prompt(session, "hi")
+    await host.until(MessageUpdate)
+    assert account.in_flight.turns == 1
+
+    exit_signal(session, "kill")
+    await settle()
 
     assert account.in_flight == NOTHING
     assert account.spent.turns == 1
