@@ -9,7 +9,7 @@ from attrs import frozen
 from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
 from coding_agent.settings import Settings
-from lemon_ai import Model, UnknownModel, find_model
+from lemon_ai import Catalog, Model, UnknownModel, default_catalog
 
 PREFERRED: Final[Sequence[tuple[str, str]]] = (
     ("anthropic", "anthropic/claude-sonnet-4-5"),
@@ -54,26 +54,31 @@ class ModelChoice:
     notice: str = ""
 
 
-def choose_model(settings: Settings) -> ModelChoice:
+def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelChoice:
     """The model these settings ask for, or the best one there is.
+
+    Args:
+        settings: Of this start.
+        catalog: Where models are looked up; None is the package's own.
 
     Raises:
         BadUsage: The model asked for is not known; the text names close ones.
     """
+    known = catalog or default_catalog()
     if settings.model is not None:
-        return ModelChoice(_find(settings.model, settings.base_url), asked_for=True)
+        return ModelChoice(_find(known, settings.model, settings.base_url), asked_for=True)
     if settings.base_url is not None:
-        return ModelChoice(_served_at(settings.base_url), asked_for=True)
+        return ModelChoice(_served_at(known, settings.base_url), asked_for=True)
     for provider, name in PREFERRED:
         if has_key(provider):
-            return ModelChoice(_find(name), asked_for=False)
+            return ModelChoice(_find(known, name), asked_for=False)
     for provider, port in LOCAL_SERVERS:
         if listens(port):
             address = f"http://127.0.0.1:{port}/v1"
             return ModelChoice(
-                _served_at(address, provider), asked_for=False, notice=f"using the local server at {address}"
+                _served_at(known, address, provider), asked_for=False, notice=f"using the local server at {address}"
             )
-    return ModelChoice(_find(SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
+    return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
 
 
 def listens(port: int, *, timeout_s: float = 0.2) -> bool:
@@ -85,18 +90,18 @@ def listens(port: int, *, timeout_s: float = 0.2) -> bool:
         return False
 
 
-def _find(name: str, base_url: str | None = None) -> Model:
+def _find(catalog: Catalog, name: str, base_url: str | None = None) -> Model:
     try:
-        return find_model(name, base_url=base_url)
+        return catalog.find(name, base_url=base_url)
     except UnknownModel as error:
         raise BadUsage(str(error)) from error
 
 
-def _served_at(base_url: str, provider: str = "local") -> Model:
+def _served_at(catalog: Catalog, base_url: str, provider: str = "local") -> Model:
     """The first model a server offers."""
     names = _model_ids(base_url)
     for name in names:
-        return _find(f"{provider}/{name}", base_url)
+        return _find(catalog, f"{provider}/{name}", base_url)
     raise BadUsage(f"the server at {base_url} offers no model; name one with --model {provider}/NAME")
 
 

@@ -6,13 +6,14 @@ line on standard output instead, behind a header line.
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from coding_agent import client
 from coding_agent.application import APPLICATION, add_child
@@ -28,9 +29,10 @@ from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
 from coding_agent.settings import Settings
 from coding_agent.starting import session_options
+from coding_agent.user_models import UserModels, user_models
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
-from lemon_ai import AssistantMessage, get_text
+from lemon_ai import AssistantMessage, get_text, use_catalog
 from lemon_otp import (
     Down,
     Pid,
@@ -119,17 +121,20 @@ def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
     Raises:
         CodingAgentError: The session could not be started; the message says what to do.
     """
-    choice = choose_model(settings)
+    known = user_models(os.environ)
+    choice = choose_model(settings, known.catalog)
     options = session_options(
         settings, choice, resume=arguments.resume, session=arguments.session, safety=safety_of(arguments)
     )
-    return run(_main, prompt, Printer(arguments, choice), settings, options)
+    options = evolve(options, get_api_key=known.key_finder)
+    return run(_main, prompt, Printer(arguments, choice), settings, options, known)
 
 
-async def _main(prompt: str, printer: Printer, settings: Settings, options: SessionOptions) -> int:
+async def _main(prompt: str, printer: Printer, settings: Settings, options: SessionOptions, known: UserModels) -> int:
     with interrupts(self_pid()):
         try:
             await ensure_all_started(APPLICATION)
+            use_catalog(known.catalog)
             if printer.arguments.metrics:
                 put_env(APPLICATION.name, METRICS, Metrics.start())
             await _listen(settings)

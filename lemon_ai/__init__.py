@@ -80,7 +80,15 @@ from lemon_ai.messages import (
     get_tool_calls,
 )
 from lemon_ai.model_cache import CachedModels, CacheStats, ModelCache
-from lemon_ai.models.catalog import Catalog, default_catalog, find_model, get_model, models
+from lemon_ai.models.catalog import (
+    Catalog,
+    current_catalog,
+    default_catalog,
+    find_model,
+    get_model,
+    models,
+    use_catalog,
+)
 from lemon_ai.models.model import Compat, Model, ModelCost, calculate_cost
 from lemon_ai.partial_json import parse_partial
 from lemon_ai.provider import Provider, ProviderRequest
@@ -186,6 +194,7 @@ __all__ = [
     "canonical",
     "compact",
     "complete",
+    "current_catalog",
     "default_catalog",
     "estimate_tokens",
     "find_api_key",
@@ -207,4 +216,5 @@ __all__ = [
     "stream",
     "usage_from_wire",
     "usage_to_wire",
+    "use_catalog",
 ]

@@ -13,7 +13,7 @@ from lemon_ai.errors import UnknownModel
 from lemon_ai.models.model import Model
 from lemon_ai.models.overrides import ProviderOverride, apply, read_overrides
 from lemon_ai.models.schema import PROVIDERS, read_catalog
-from lemon_otp import define
+from lemon_otp import OtpError, define, get_env, put_env
 
 FOLDER: Final = dirname(__file__)
 LOCAL_BASE_URLS: Final[Mapping[str, str]] = {
@@ -40,6 +40,7 @@ ALIASES: Final[Mapping[str, str]] = {
 }
 """Other names people use for a provider."""
 
+_CATALOG: Final = "catalog"
 _LOCAL_CONTEXT: Final = 32_768
 _LOCAL_MAX_TOKENS: Final = 4_096
 
@@ -188,20 +189,37 @@ def default_catalog() -> Catalog:
     return _default
 
 
+def current_catalog() -> Catalog:
+    """The catalogue that this runtime was told to use; the package's own where it was told nothing."""
+    try:
+        told = get_env("lemon_ai", _CATALOG)
+    except OtpError:  # there is no runtime: somebody only wants to know a model
+        return _default
+    return told if isinstance(told, Catalog) else _default
+
+
+def use_catalog(catalog: Catalog) -> None:
+    """Have every name of a model in this runtime be looked up in `catalog`: one with a user's own models, say.
+
+    An application that is loaded forgets what it was told before: call this when it runs.
+    """
+    put_env("lemon_ai", _CATALOG, catalog)
+
+
 def find_model(name: str, *, base_url: str | None = None) -> Model:
     """The model a person means by `provider/model`; see `Catalog.find`.
 
     Raises:
         UnknownModel: Nothing fits; names what is close.
     """
-    return _default.find(name, base_url=base_url)
+    return current_catalog().find(name, base_url=base_url)
 
 
 def get_model(provider: str, model_id: str) -> Model | None:
     """A provider's model of this name; None when it is not listed."""
-    return _default.get(provider, model_id)
+    return current_catalog().get(provider, model_id)
 
 
 def models(provider: str | None = None) -> tuple[Model, ...]:
     """The listed models of one provider, or of all."""
-    return _default.models(provider)
+    return current_catalog().models(provider)

@@ -8,11 +8,24 @@ from typing import Any
 
 import pytest
 
-from lemon_ai import BadCatalog, Catalog, Model, ModelCost, UnknownModel, default_catalog, find_model, get_model, models
+from lemon_ai import (
+    BadCatalog,
+    Catalog,
+    Model,
+    ModelCost,
+    UnknownModel,
+    current_catalog,
+    default_catalog,
+    find_model,
+    get_model,
+    models,
+    use_catalog,
+)
 from lemon_ai.models import refresh
 from lemon_ai.models.catalog import FOLDER
 from lemon_ai.models.schema import APIS, KNOWN_PROVIDERS, PROVIDERS, read_catalog
 from lemon_ai.providers.builtin import APIS as SPOKEN
+from lemon_otp import Runtime
 
 GOOD = {
     "id": "m",
@@ -299,3 +312,18 @@ def test_every_provider_the_schema_knows_is_spelled_as_this_package_spells() -> 
     """Lower case and underscores; apis alike."""
     for name in (*KNOWN_PROVIDERS, *APIS):
         assert name == name.lower().replace("-", "_")
+
+
+async def test_a_runtime_can_be_told_which_catalogue_to_use(runtime: Any) -> None:
+    """Every name is looked up in it, by every process of that runtime; others do not see it."""
+    assert current_catalog() is default_catalog()
+    use_catalog(default_catalog().with_overrides(OVERRIDES))
+    assert find_model("my-server/big").context_window == 5
+    assert get_model("my-server", "small") is not None
+    async with Runtime():
+        assert current_catalog() is default_catalog()
+
+
+def test_without_a_runtime_the_catalogue_is_the_packages_own() -> None:
+    """Looking a model up needs nothing that runs."""
+    assert current_catalog() is default_catalog()

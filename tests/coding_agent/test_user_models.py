@@ -1,0 +1,98 @@
+"""A person's own `models.json`: found, checked, on top of the catalogue, with the keys it names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coding_agent.errors import BadUsage
+from coding_agent.user_models import models_file, resolved, user_models
+from lemon_ai import default_catalog
+
+MINE = {
+    "providers": {
+        "my-server": {
+            "baseUrl": "http://127.0.0.1:9/v1",
+            "apiKey": "MY_SERVER_SECRET",
+            "models": [{"id": "big", "contextWindow": 5000}],
+        },
+        "openai": {"baseUrl": "https://proxy.example/v1"},
+    }
+}
+
+
+def environ(tmp_path: Path, document: Any = MINE, **more: str) -> dict[str, str]:
+    """A home with this file in its usual place."""
+    folder = tmp_path / ".config" / "lemon"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "models.json").write_text(document if isinstance(document, str) else json.dumps(document))
+    return {"HOME": str(tmp_path), **more}
+
+
+def test_the_file_lies_on_top_of_the_catalogue(tmp_path: Path) -> None:
+    """Its models are found by name, its address goes to those that are built in, and the rest stays as it was."""
+    known = user_models(environ(tmp_path)).catalog
+    assert known.find("my-server/big").context_window == 5000
+    assert known.find("openai/gpt-5.1").base_url == "https://proxy.example/v1"
+    assert known.find("anthropic/claude-sonnet-4-5") == default_catalog().find("anthropic/claude-sonnet-4-5")
+
+
+def test_without_a_file_the_catalogue_is_the_packages_own(tmp_path: Path) -> None:
+    """Nothing is read but the one place; there is no key to ask for."""
+    known = user_models({"HOME": str(tmp_path)})
+    assert known.catalog is default_catalog()
+    assert known.key_finder is None
+
+
+def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
+    """The variable, then the folder for settings, then the home."""
+    assert models_file({"HOME": "/h"}) == Path("/h/.config/lemon/models.json")
+    assert models_file({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}) == Path("/c/lemon/models.json")
+    assert models_file({"HOME": "/h", "LEMON_MODELS_FILE": str(tmp_path / "m")}) == tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("{", "is no JSON"),
+        ([], "must be an object"),
+        ({"providers": {"a": {"models": [{"name": "x"}]}}}, r"providers\.a\.models\[0\]\.id"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_bad_usage_with_its_place(tmp_path: Path, document: Any, said: str) -> None:
+    """One line for a person that names the file and the place in it."""
+    with pytest.raises(BadUsage, match=said) as bad:
+        user_models(environ(tmp_path, document))
+    assert "models.json" in str(bad.value)
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    """A spelling mistake in the variable does not pass for a home without the file."""
+    with pytest.raises(BadUsage, match="LEMON_MODELS_FILE"):
+        user_models({"HOME": str(tmp_path), "LEMON_MODELS_FILE": str(tmp_path / "nowhere.json")})
+
+
+def test_a_key_is_the_files_only_where_no_variable_of_the_provider_holds_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of a variable stands for its value; other providers get nothing of it."""
+    monkeypatch.delenv("MY_SERVER_API_KEY", raising=False)
+    find = user_models(environ(tmp_path, MY_SERVER_SECRET="from-the-variable")).key_finder
+    assert find is not None
+    assert (find("my-server"), find("my_server")) == ("from-the-variable", "from-the-variable")
+    assert find("openai") is None
+    assert find("anthropic") is None
+    monkeypatch.setenv("MY_SERVER_API_KEY", "own")
+    assert find("my-server") is None
+
+
+def test_a_value_is_a_literal_a_variable_or_a_command() -> None:
+    """A command that fails, or says nothing, gives no key."""
+    assert resolved("literal", {}) == "literal"
+    assert resolved("NAME", {"NAME": "value"}) == "value"
+    assert resolved("!printf 'out put\\n'", {}) == "out put"
+    assert resolved("!exit 3", {}) is None
+    assert resolved("!true", {}) is None
