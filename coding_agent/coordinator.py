@@ -18,8 +18,9 @@ from coding_agent.session import protocol
 from coding_agent.session.options import SessionOptions
 from coding_agent.subagents import coordinating as work
 from coding_agent.subagents import protocol as ask
-from coding_agent.subagents.coordinating import Coordinating, Overdue, Run, TimeUp
+from coding_agent.subagents.coordinating import Coordinating
 from coding_agent.subagents.run import RunActs, RunEnded, RunStarted, SteerRun
+from coding_agent.subagents.runs import Overdue, Run, TimeUp
 from lemon_otp import (
     Address,
     Caller,
