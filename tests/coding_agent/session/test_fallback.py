@@ -11,7 +11,6 @@ from lemon_ai import AssistantMessage, Context, StreamDone, StreamError, StreamO
 from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel, Truncate
 from lemon_otp import self_pid
 
-
 PLAIN = StreamOptions(max_retries=0)
 
 

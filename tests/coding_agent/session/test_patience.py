@@ -23,7 +23,7 @@ def refusing(times: int, wait_ms: int, asked: list):
 async def test_a_call_waits_until_the_bucket_has_room(clocked_runtime, fake_clock):
     """Refused three times for a while, admitted then; it asks no sooner than it was told to."""
     asked: list[int] = []
-    pid, watch = spawn_monitor(refusing(3, 500, asked), MODEL, Context(None, (), ()), StreamOptions())
+    _, watch = spawn_monitor(refusing(3, 500, asked), MODEL, Context(None, (), ()), StreamOptions())
     await settle()
     assert len(asked) == 1
     await fake_clock.advance(0.49)
