@@ -1,4 +1,4 @@
-"""Value. One run of a subagent as its coordinator knows it, who waits for it, and messages of the coordinator to itself."""
+"""Value. A run of a subagent as its coordinator knows it, who waits for it, and what the coordinator tells itself."""
 
 import secrets
 from collections.abc import Callable
