@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,17 +33,20 @@ class UserModels:
     environ: Mapping[str, str]
 
     @property
-    def key_finder(self) -> Callable[[str], str | None] | None:
+    def key_finder(self) -> Callable[[str], Awaitable[str | None]] | None:
         """What `SessionOptions.get_api_key` wants; None when the person's file names no key."""
         named = any(override.api_key for override in self.catalog.overrides.values())
         return self.api_key if named else None
 
-    def api_key(self, provider: str) -> str | None:
-        """The key that the file names for a provider, if its own variables hold none; asked before each request."""
+    async def api_key(self, provider: str) -> str | None:
+        """The key that the file names for a provider, if its own variables hold none; asked before each request.
+
+        A command runs on a thread, so that nobody else waits for it.
+        """
         override = self.catalog.overrides.get(canonical(provider))
         if override is None or not override.api_key or has_key(provider):
             return None
-        return resolved(override.api_key, self.environ)
+        return await asyncio.to_thread(resolved, override.api_key, self.environ)
 
 
 def user_models(environ: Mapping[str, str]) -> UserModels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,7 +70,7 @@ class SessionOptions:
     tools: tuple[AgentTool, ...] = ()
     thinking_level: str | None = None
     extra_prompt: str = ""
-    get_api_key: Callable[[str], str | None] | None = field(default=None, repr=False)
+    get_api_key: Callable[[str], str | Awaitable[str | None] | None] | None = field(default=None, repr=False)
     stream_options: StreamOptions = field(factory=StreamOptions, repr=False)
     agent_settings: Mapping[str, Any] = field(factory=dict, repr=False)
     parent_session: str | None = None

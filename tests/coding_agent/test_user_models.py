@@ -75,18 +75,18 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
         user_models({"HOME": str(tmp_path), "LEMON_MODELS_FILE": str(tmp_path / "nowhere.json")})
 
 
-def test_a_key_is_the_files_only_where_no_variable_of_the_provider_holds_one(
+async def test_a_key_is_the_files_only_where_no_variable_of_the_provider_holds_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name of a variable stands for its value; other providers get nothing of it."""
     monkeypatch.delenv("MY_SERVER_API_KEY", raising=False)
     find = user_models(environ(tmp_path, MY_SERVER_SECRET="from-the-variable")).key_finder
     assert find is not None
-    assert (find("my-server"), find("my_server")) == ("from-the-variable", "from-the-variable")
-    assert find("openai") is None
-    assert find("anthropic") is None
+    assert await find("my-server") == await find("my_server") == "from-the-variable"
+    assert await find("openai") is None
+    assert await find("anthropic") is None
     monkeypatch.setenv("MY_SERVER_API_KEY", "own")
-    assert find("my-server") is None
+    assert await find("my-server") is None
 
 
 def test_a_value_is_a_literal_a_variable_or_a_command() -> None:
