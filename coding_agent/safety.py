@@ -57,17 +57,15 @@ def safety_of(arguments: Arguments, *, default_mode: str = HEADLESS.mode) -> Saf
 
 
 def guarded(
-    settings: Settings, safety: Safety, approver: "Approver | None"
+    settings: Settings, safety: Safety, gate: PermissionGate
 ) -> tuple[tuple[AgentTool, ...], tuple[Companion, ...]]:
     """The tools, and what goes along with the session because of them.
 
     Raises:
-        BadUsage: A rule cannot be understood, or there is no sandbox here.
+        BadUsage: There is no sandbox here.
     """
-    gate = gate_for(settings, safety, approver)
-    asks = approver is not None or gate.policy is not None
     keeper = None if safety.sandbox is None else sandboxed(settings, network=safety.sandbox == "net")
-    workspace = Workspace(settings.cwd, approve=gate.approve_path if asks else None, keeper=keeper)
+    workspace = Workspace(settings.cwd, approve=gate.approve_path if gate.asks else None, keeper=keeper)
     gate.watch(workspace)
     tools = tuple(default_tools(str(settings.cwd), workspace=workspace))
     if not safety.checkpoints:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from coding_agent.errors import NoSuchSession
 from coding_agent.model_choice import ModelChoice
-from coding_agent.safety import HEADLESS, Safety, guarded
+from coding_agent.safety import HEADLESS, Safety, gate_for, guarded
 from coding_agent.session.options import SessionOptions
 from coding_agent.settings import Settings
 from coding_agent.storage.session_manager import new_session_file, newest_session
@@ -13,6 +13,7 @@ from coding_agent.subagents.delegate import with_subagents
 
 if TYPE_CHECKING:
     from coding_agent.permissions.approver import Approver
+    from coding_agent.permissions.gate import PermissionGate
 
 
 def session_options(
@@ -23,6 +24,7 @@ def session_options(
     session: str | None = None,
     safety: Safety = HEADLESS,
     approver: "Approver | None" = None,
+    gate: "PermissionGate | None" = None,
 ) -> SessionOptions:
     """The options of a new session, of the newest one of the folder (`resume`), or of the one in the file `session`.
 
@@ -33,6 +35,7 @@ def session_options(
         session: Go on with this file.
         safety: What its tools may do.
         approver: Asks a person about what `safety` leaves open; None means that nobody is there.
+        gate: Decides instead of the one that `safety` and `approver` make; whoever keeps it can change its policy later.
 
     Raises:
         NoSuchSession: There is none to go on with. Nothing was made.
@@ -50,7 +53,7 @@ def session_options(
                 f"there is no session for {settings.cwd} yet in {settings.session_dir}; leave out --continue"
             )
         file = newest
-    tools, companions = guarded(settings, safety, approver)
+    tools, companions = guarded(settings, safety, gate or gate_for(settings, safety, approver))
     options = SessionOptions(
         cwd=settings.cwd,
         model=choice.model,
@@ -59,7 +62,7 @@ def session_options(
         session_id=session_id,
         tools=tools,
         thinking_level=settings.thinking_level,
-        agent_settings={} if approver is None else {"hook_timeout_ms": None},
+        agent_settings={} if approver is None and gate is None else {"hook_timeout_ms": None},
         companions=companions,
     )
     return with_subagents(options)

@@ -81,6 +81,11 @@ class PermissionGate:
         self._granted: Counter[tuple[str, Purpose]] = Counter()
         self._loaded = False
 
+    @property
+    def asks(self) -> bool:
+        """Can it ever say yes to a path guard? When not, the guard had better say itself that nobody is there."""
+        return self._approver is not None or self.policy is not None
+
     def join(self, _session: Pid, _file: Path, tell: Tell) -> Mapping[str, Any]:
         """Go along with a session: its calls are judged, and it is told what is asked and decided about them."""
         return {"before_tool_call": partial(self.before_tool_call, tell=tell)}
