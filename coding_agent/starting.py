@@ -35,7 +35,7 @@ def session_options(
         session: Go on with this file.
         safety: What its tools may do.
         approver: Asks a person about what `safety` leaves open; None means that nobody is there.
-        gate: Decides instead of the one that `safety` and `approver` make; whoever keeps it can change its policy later.
+        gate: Decides instead of the one made of `safety` and `approver`; whoever keeps it can change its policy later.
 
     Raises:
         NoSuchSession: There is none to go on with. Nothing was made.
