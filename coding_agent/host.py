@@ -6,6 +6,7 @@ Supervision Structure). The first interrupt ends the run and stores what there i
 Exit codes: 0 done, 1 the run ended in an error, 2 bad usage, 130 interrupted.
 """
 
+import errno
 import io
 import os
 import sys
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_DONE
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        where = "" if error.filename is not None else "the output cannot be written: "
+        where = "the output cannot be written: " if error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF) else ""
         return _say(f"{where}{error}", EXIT_ERROR)
     except BadUsage as error:
         return _say(error, EXIT_USAGE)

@@ -94,7 +94,8 @@ class Printer:
             case PermissionDecided(decision="denied", reason=reason):
                 self._progress(f"! not allowed: {reason}")
             case StorageFailed(message, unsaved):
-                print(f"warning: {unsaved} entries are not stored yet: {message}", file=sys.stderr)
+                waiting = f"{unsaved} entries are not stored yet: " if unsaved else ""
+                print(f"warning: {waiting}{message}", file=sys.stderr)
 
     def finish(self) -> int:
         """Print the answer, or why there is none, and say how the program ends."""

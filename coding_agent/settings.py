@@ -74,7 +74,10 @@ def read_settings(
 
 
 def _working_folder(given: str | None) -> Path:
-    path = Path(given or ".").absolute()
+    try:
+        path = Path(given or ".").absolute()
+    except FileNotFoundError as error:
+        raise BadUsage("the working folder does not exist any more; go to another or give one with --cwd") from error
     if not path.exists():
         raise BadUsage(f"the working folder {path} does not exist; give another with --cwd")
     if not path.is_dir():

@@ -111,6 +111,15 @@ def test_what_the_output_cannot_show_is_escaped(machine):
         assert [line["message"]["content"] for line in said if line["type"] == "message_end"]
 
 
+def test_a_working_folder_that_was_removed_is_said(machine):
+    """By somebody else, while the shell stood in it."""
+    folder = machine.home / "gone"
+    folder.mkdir()
+    command = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(folder), sys.executable, "-m", "coding_agent"]
+    done = subprocess.run([*command, "-p", "hi"], env=machine.env(), capture_output=True, text=True, check=False)
+    refused(done, 2, "--cwd")
+
+
 def test_no_prompt_is_no_job(machine):
     """Without a prompt the line says how to give one."""
     refused(machine.run(stdin=""), 2, "-p")
