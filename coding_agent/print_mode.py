@@ -49,6 +49,9 @@ from lemon_otp import (
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
+WATCHDOG_S: Final = 1.0
+"""Who holds the event loop for longer is named in the log file, with its stack."""
+
 
 class Interrupted:
     """A signal arrived; sent to the process that waits for the run."""
@@ -128,7 +131,7 @@ def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
         settings, choice, resume=arguments.resume, session=arguments.session, safety=safety_of(arguments)
     )
     options = evolve(options, get_api_key=known.key_finder)
-    return run(_main, prompt, Printer(arguments, choice), settings, options, known)
+    return run(_main, prompt, Printer(arguments, choice), settings, options, known, watchdog_s=WATCHDOG_S)
 
 
 async def _main(prompt: str, printer: Printer, settings: Settings, options: SessionOptions, known: UserModels) -> int:
