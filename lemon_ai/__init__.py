@@ -10,6 +10,7 @@ from lemon_ai.client import complete, stream
 from lemon_ai.codec import block_to_wire, message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
 from lemon_ai.compacting_client import CompactingClient, CompactionPolicy
 from lemon_ai.context_compactor import Compacted, compact, estimate_tokens
+from lemon_ai.discovery import discover
 from lemon_ai.environment import KEY_VARIABLES, KEYLESS, canonical, find_api_key, key_variables
 from lemon_ai.errors import (
     AdmissionRefused,
@@ -196,6 +197,7 @@ __all__ = [
     "complete",
     "current_catalog",
     "default_catalog",
+    "discover",
     "estimate_tokens",
     "find_api_key",
     "find_model",

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from lemon_ai.environment import canonical
 from lemon_ai.models.model import Model
-from lemon_otp import Caller, GenServer, NoReply, Reply, Request, Table, call, frozen, monotonic_s
+from lemon_otp import Caller, GenServer, NoReply, OtpError, Reply, Request, Table, call, frozen, monotonic_s
 
 NAME: Final = "model_cache"
 TABLE: Final = "lemon_ai.model_cache"
@@ -73,7 +73,7 @@ class ModelCache(GenServer[None, _Call, None, Table]):
     @staticmethod
     def read(provider: str, *, ttl_ms: int = DEFAULT_TTL_MS) -> CachedModels | None:
         """What a provider said last; None when it said nothing, or the application does not run."""
-        rows = Table.whereis(TABLE)
+        rows = _rows()
         found = rows.lookup(canonical(provider)) if rows is not None else []
         if not found:
             return None
@@ -99,7 +99,7 @@ class ModelCache(GenServer[None, _Call, None, Table]):
     @staticmethod
     def stats() -> CacheStats:
         """How much is remembered."""
-        rows = Table.whereis(TABLE)
+        rows = _rows()
         entries = rows.rows() if rows is not None else []
         ages = [_age_ms(updated_s) for *_, updated_s in entries]
         return CacheStats(len(entries), sum(len(models) for _, models, *_ in entries), max(ages, default=0))
@@ -121,6 +121,14 @@ class ModelCache(GenServer[None, _Call, None, Table]):
 
     def handle_cast(self, message: None, state: Table) -> NoReply[Table]:
         return NoReply(state)
+
+
+def _rows() -> Table | None:
+    """The table; None where nothing runs that could have made one."""
+    try:
+        return Table.whereis(TABLE)
+    except OtpError:
+        return None
 
 
 def _age_ms(updated_s: float) -> int:

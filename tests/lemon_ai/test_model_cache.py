@@ -68,6 +68,11 @@ async def test_a_crash_forgets_everything_and_leaves_a_working_cache(ai: Any) ->
     assert ModelCache.stats().models == 1
 
 
+def test_without_any_runtime_nothing_is_known() -> None:
+    """Reading is never an error."""
+    assert ModelCache.read("vllm") is None
+
+
 async def test_without_the_application_nothing_is_known(runtime: Any) -> None:
     """Reading is never an error."""
     assert ModelCache.read("vllm") is None
