@@ -44,11 +44,6 @@ async def listing(*ids: str) -> AsyncIterator[ListServer]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("VLLM_API_KEY", raising=False)
-
-
 async def test_a_server_on_this_machine_is_believed_whole(ai: Any) -> None:
     """Every model it names can be called there; `/v1` is added to a bare address; what the catalogue knows is kept."""
     async with listing("my-finetune", "openai/gpt-oss-20b", "my-finetune") as server:
@@ -103,10 +98,10 @@ async def test_nobody_at_the_address_is_the_catalogue(ai: Any) -> None:
 
 async def test_a_key_goes_along_and_no_application_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one given, else that of the provider's own variable."""
-    monkeypatch.setenv("VLLM_API_KEY", "from-the-variable")
+    monkeypatch.setenv("MY_SERVER_API_KEY", "from-the-variable")
     async with listing("a") as server:
-        await discover("vllm", base_url=server.url, api_key="given")
-        assert [m.id for m in await discover("vllm", base_url=server.url)] == ["a"]
+        await discover("my-server", base_url=server.url, api_key="given")
+        assert [m.id for m in await discover("my-server", base_url=server.url)] == ["a"]
     assert "Bearer given" in server.heads[0]
     assert "Bearer from-the-variable" in server.heads[1]
 
