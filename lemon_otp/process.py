@@ -19,7 +19,7 @@ from lemon_otp.machine import Process
 from lemon_otp.mailbox import Match
 from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
-from lemon_otp.scheduler import CURRENT, MAIL, TASKS, Scheduler
+from lemon_otp.scheduler import AGAIN, CURRENT, MAIL, TASKS, Scheduler
 
 __all__ = [
     "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
@@ -226,7 +226,7 @@ def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Ge
                 elif runtime.fuel > 0 and not process.alert:
                     runtime.fuel -= 1
                 else:
-                    yield None
+                    yield AGAIN
                     continue
                 process.handled += 1
                 return process.mailbox.popleft()

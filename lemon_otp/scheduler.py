@@ -54,6 +54,8 @@ ENDED: Final = 4
 
 DONE: Final = 5
 """Of a first step: there is nothing to wait for, the coroutine has ended already."""
+AGAIN: Final = 6
+"""Wants another turn, after the others in the queue."""
 
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
@@ -101,11 +103,13 @@ class Scheduler:
         processes: The live processes that have waited for something, by number; see `live`.
         names: Locally registered names.
         name_services: Running registries by name, for `Via`.
+        queue: Those that can run, next first.
+        later: Those that gave the loop a pass of its own, as `asyncio.sleep(0)` does; they run after it.
         zombies: Dead processes whose coroutine has not ended yet.
         orphans: Dead processes whose thread has not ended yet.
         rest: Settled when the last zombie has ended; only while the runtime waits for that.
         store: Where modules built on processes keep what belongs to this runtime, by their own key.
-        drains: How often processes have been given turns.
+        turns: How many turns have been given; counted when the callback that gives them is done.
         outer: The tasks and processes in whose turn the running one was given its own.
     """
 
@@ -124,12 +128,13 @@ class Scheduler:
         self.store: dict[Any, Any] = {}
         self.handlers: dict[tuple[str, ...], tuple[Any, ...]] = {}
         self.queue: deque[Process] = deque()
+        self.later: list[Process] = []
         self.deaths: deque[Process] = deque()
         self.announcing = False
         self.scheduled = False
         self.closed = False
         self.fuel = FUEL
-        self.drains = 0
+        self.turns = 0
         self.outer: list[Any] = []
         self.warm: list[Process] = []
         self.context = Context()
@@ -157,21 +162,29 @@ class Scheduler:
     def drain(self) -> None:
         """Give turns until nobody can run or the fuel is used up."""
         self.fuel = FUEL
-        self.drains += 1
+        if self.later:
+            self._take_later()
         try:
             self._give_turns(TURNS)
         finally:
             TASKS.pop(self.loop, None)
+            if self.later:
+                self._take_later()
             if self.queue and not self.closed:
                 self.loop.call_soon(self.drain, context=self.context)
             else:
                 self.scheduled = False
 
+    def _take_later(self) -> None:
+        self.queue.extend(self.later)
+        self.later.clear()
+
     def _give_turns(self, turns: int) -> None:
         """Give turns to the first in the queue. Whoever calls puts the current task back."""
         tasks, loop, queue = TASKS, self.loop, self.queue
-        for _ in range(turns):
+        for number in range(turns):
             if not queue or self.fuel <= 0:
+                self.turns += number
                 return
             process = queue.popleft()
             coro = process.coro
@@ -198,15 +211,17 @@ class Scheduler:
                     pass
                 elif process.alert:
                     process.suspended(waits_for)
-                elif waits_for is None:
+                elif waits_for is AGAIN:
                     queue.append(process)
+                elif waits_for is None:
+                    self.later.append(process)
                 else:
                     process.suspended(waits_for)
+        self.turns += turns
 
     def run_alone(self, process: Process) -> None:
         """Give one turn from a callback of the loop."""
         self.fuel = FUEL
-        self.drains += 1
         self.queue.appendleft(process)
         try:
             self._give_turns(1)
@@ -219,6 +234,7 @@ class Scheduler:
         tasks, loop = TASKS, self.loop
         outer = tasks.get(loop)
         self.outer.append(outer)
+        self.turns += 1
         tasks[loop] = process
         try:
             waits_for = process.context.run(process.first_step)
@@ -250,15 +266,14 @@ class Scheduler:
         return False
 
     def _schedule(self) -> None:
-        if self.queue and not self.scheduled:
+        if (self.queue or self.later) and not self.scheduled:
             self.scheduled = True
-            self.drains += 1
             self.loop.call_soon(self.drain, context=self.context)
 
     def live(self) -> list[Process]:
         """Every live process, oldest first: those known, and those that have not had or not finished a turn yet."""
         found = dict(self.processes)
-        for process in (*self.queue, *self.outer, self.running):
+        for process in (*self.queue, *self.later, *self.outer, self.running):
             if process is not None and getattr(process, "exit_reason", None) is ALIVE:
                 found[process.id] = process
         return [found[number] for number in sorted(found)]

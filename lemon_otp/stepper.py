@@ -1,9 +1,9 @@
 """Edge. A coroutine driven by hand, which asyncio takes for a task.
 
 The scheduler gives a `Stepper` one step at a time. What its coroutine yields says what it waits for: nothing
-(its turn is over), `MAIL` (any message), `CELL` (somebody who calls `resume`), or a future. For everything
-else in the loop it is the current task: it can be cancelled, counts cancel requests as `asyncio.timeout`
-and task groups expect, and wakes when its future is done.
+(a pass of the loop), `AGAIN` (its next turn), `MAIL` (any message), `CELL` (somebody who calls `resume`), or a
+future. For everything else in the loop it is the current task: it can be cancelled, counts cancel requests as
+`asyncio.timeout` and task groups expect, and wakes when its future is done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import CoroutineType, FrameType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.scheduler import CELL, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
+from lemon_otp.scheduler import AGAIN, CELL, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -38,9 +38,9 @@ def wait_cell() -> Generator[int, None, None]:
 
 
 @coroutine
-def give_way() -> Generator[None, None, None]:
+def give_way() -> Generator[int, None, None]:
     """End the turn and stand at the end of the run queue."""
-    yield
+    yield AGAIN
 
 
 async def finish(awaitable: Awaitable[Any]) -> Any:
@@ -149,8 +149,10 @@ class Stepper(Pid):
         elif waits_for is CELL:
             self.status = CELL
             self.note_busy()
-        elif waits_for is None:
+        elif waits_for is AGAIN:
             self.runtime.enqueue(self.as_process())
+        elif waits_for is None:
+            self.runtime.later.append(self.as_process())
         else:
             self._wait_for_future(waits_for)
         if self.alert:

@@ -67,11 +67,12 @@ async def settle() -> None:
     Timers, sockets and threads that may wake a process later are not waited for.
     """
     runtime = current_runtime()
+    own_turns = 1 if current_process().is_main_line() else 0
     quiet = 0
     while quiet < QUIET_PASSES:
-        before = runtime.drains
+        before = runtime.turns
         await asyncio.sleep(0)
-        quiet = 0 if runtime.queue or runtime.drains != before else quiet + 1
+        quiet = 0 if runtime.queue or runtime.later or runtime.turns > before + own_turns else quiet + 1
 
 
 async def start_supervised(spec: ChildSpec) -> Pid:

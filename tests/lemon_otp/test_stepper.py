@@ -90,6 +90,22 @@ async def receive_for_ever() -> None:
     await receive()
 
 
+async def test_a_bare_yield_gives_the_loop_a_pass() -> None:
+    """After `asyncio.sleep(0)` whatever the loop had to do before has been done, as in a task."""
+
+    async def body() -> list[str]:
+        seen: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.call_soon(seen.append, "callback")
+        helper = loop.create_future()
+        loop.call_soon(helper.set_result, None)
+        await asyncio.sleep(0)
+        seen.append(f"then {helper.done()}")
+        return seen
+
+    assert await in_process(body) == ["callback", "then True"]
+
+
 async def test_a_timeout_ends_a_receive() -> None:
     """`asyncio.timeout` cancels what waits inside it, and its cancel is taken back."""
 
