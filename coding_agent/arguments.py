@@ -104,7 +104,8 @@ def _parser() -> argparse.ArgumentParser:
         help="how hard to think",
     )
     add(
-        "--mode",
+        "--permission-mode",
+        dest="mode",
         choices=("ask", "edit", "full", "plan"),
         help="what may be done without asking: ask = read and search; edit = also change files in the working folder; "
         "full = also run commands; plan = read and search, and nothing else even when asked. "

@@ -130,6 +130,8 @@ def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
     options = session_options(
         settings, choice, resume=arguments.resume, session=arguments.session, safety=safety_of(arguments)
     )
+    # Nobody can follow up here, so a run that would end does not wait for one on its way.
+    options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
     options = evolve(options, get_api_key=known.key_finder)
     return run(_main, prompt, Printer(arguments, choice), settings, options, known, watchdog_s=WATCHDOG_S)
 

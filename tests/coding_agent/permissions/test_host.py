@@ -23,11 +23,11 @@ def machine(tmp_path_factory):
     ("flags", "made"),
     [
         ((), ["a.txt", "made"]),
-        (("--mode", "edit"), ["a.txt"]),
-        (("--mode", "ask"), []),
-        (("--mode", "plan", "--allow", "write"), []),
-        (("--mode", "edit", "--allow", "bash(git *)"), ["a.txt"]),
-        (("--mode", "edit", "--allow", "bash(git *)", "--allow", "bash(touch *)"), ["a.txt", "made"]),
+        (("--permission-mode", "edit"), ["a.txt"]),
+        (("--permission-mode", "ask"), []),
+        (("--permission-mode", "plan", "--allow", "write"), []),
+        (("--permission-mode", "edit", "--allow", "bash(git *)"), ["a.txt"]),
+        (("--permission-mode", "edit", "--allow", "bash(git *)", "--allow", "bash(touch *)"), ["a.txt", "made"]),
         (("--deny", "bash(touch *)"), ["a.txt"]),
         (("--deny", "write(*.txt)"), ["made"]),
     ],
@@ -43,7 +43,7 @@ def test_a_mode_and_rules_decide_what_happens(machine, flags, made):
     assert ("not allowed:" in done.stderr) == (len(made) < 2)
 
 
-@pytest.mark.parametrize("flag", [("--allow", "bash(a; b)"), ("--deny", "("), ("--mode", "none")])
+@pytest.mark.parametrize("flag", [("--allow", "bash(a; b)"), ("--deny", "("), ("--permission-mode", "none")])
 def test_a_rule_or_mode_that_makes_no_sense_is_told_before_anything_starts(machine, flag):
     """Exit code 2, one line, no session."""
     done = machine.run(*flag, "-p", "hello", *SCRIPTED)
