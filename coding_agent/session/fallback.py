@@ -3,19 +3,22 @@
 Events are held back until the first useful one: words that are no blank, or a tool call. From then on the answer is
 that provider's, come what may. Before it, a credential that is refused or out of quota gives way to the next one of
 its provider, any other failure of a provider to the next provider; a request that every provider would refuse, and a
-conversation that is too long, are told as they are. What failed rests for a while and is passed over, unless all rest.
+conversation that is too long, are told as they are. What failed rests for a while and is passed over, unless all rest;
+how long is the model router's to say, whose table is the only one: sessions learn from each other's failures.
 
 A provider that asks to wait longer than a run should sleep is not waited for: the wait is told, as an event.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator
+from hashlib import sha256
+from typing import Any, Final, Literal
 
 from attrs import evolve, field
 
 from coding_agent.events import ProviderSwitched, RateLimitPaused
 from coding_agent.session.budgeted import events_of, let_go
+from lemon_agent import model_runtime
 from lemon_ai import (
     AdmissionRefused,
     AiError,
@@ -32,12 +35,12 @@ from lemon_ai import (
     ToolCallEnd,
     ToolCallStart,
 )
-from lemon_otp import define, frozen, monotonic_s, wall_ms
+from lemon_otp import CallFailed, define, frozen, monotonic_s, wall_ms
 
-REST_S: Final = 60.0
-"""How long what failed is passed over, when it did not say itself."""
 PAUSE_S: Final = 30.0
 """A longer wait than this is told."""
+
+ModelRouter = model_runtime.ModelRouter
 
 Tell = Callable[[ProviderSwitched | RateLimitPaused], None]
 
@@ -61,52 +64,31 @@ class _Attempt:
     api_key: str | None = field(repr=False)
 
     @property
-    def key(self) -> Hashable:
-        return self.model.provider, self.model.id, self.api_key
+    def key(self) -> tuple[str, str]:
+        """The provider and a name for the credential that does not give it away."""
+        if self.api_key is None:
+            return self.model.provider, "usual"
+        return self.model.provider, f"sha256:{sha256(self.api_key.encode()).hexdigest()[:16]}"
 
 
-@define
-class Cooldowns:
-    """What failed lately, until when it rests."""
-
-    until_s: dict[Hashable, float] = field(factory=dict)
-
-    def rest(self, key: Hashable, seconds: float) -> None:
-        """Pass it over for so long."""
-        self.until_s[key] = monotonic_s() + seconds
-
-    def rests(self, key: Hashable) -> bool:
-        """Is it passed over now?"""
-        return self.until_s.get(key, 0.0) > monotonic_s()
-
-    def recovered(self, key: Hashable) -> None:
-        """It has answered."""
-        self.until_s.pop(key, None)
-
-
-def with_fallback(
-    candidates: tuple[Candidate, ...], stream_fn: Any, tell: Tell, *, cooldowns: Cooldowns | None = None
-) -> Any:
+def with_fallback(candidates: tuple[Candidate, ...], stream_fn: Any, tell: Tell) -> Any:
     """A `stream_fn` that tries the candidates in order, the model of the call first unless one of them stands for it.
 
     Args:
         candidates: Whom else to ask.
         stream_fn: Makes each call.
         tell: Told of every change of provider and of long waits.
-        cooldowns: What rests; shared by all calls of a session.
     """
-    resting = cooldowns or Cooldowns()
 
     def falling_back(model: Model, context: Context, options: StreamOptions) -> FallbackStream:
         attempts = list(_attempts(model, candidates, options))
-        fresh = [attempt for attempt in attempts if not resting.rests(attempt.key)]
-        return FallbackStream(fresh or attempts, context, options, stream_fn, tell, resting)
+        return FallbackStream(attempts, context, options, stream_fn, tell)
 
     return falling_back
 
 
 def _attempts(model: Model, candidates: tuple[Candidate, ...], options: StreamOptions) -> Iterator[_Attempt]:
-    seen: set[Hashable] = set()
+    seen: set[tuple[str, str, str]] = set()
     own = [one for one in candidates if one.model is None or one.model == model]
     others = [one for one in candidates if one not in own]
     for candidate in (*(own or [Candidate()]), *others):
@@ -114,8 +96,9 @@ def _attempts(model: Model, candidates: tuple[Candidate, ...], options: StreamOp
         default = options.api_key if chosen.provider == model.provider else None
         for api_key in candidate.api_keys or (default,):
             attempt = _Attempt(chosen, api_key)
-            if attempt.key not in seen:
-                seen.add(attempt.key)
+            asked = (*attempt.key, chosen.id)
+            if asked not in seen:
+                seen.add(asked)
                 yield attempt
 
 
@@ -135,7 +118,6 @@ class FallbackStream:
     options: StreamOptions
     stream_fn: Any
     tell: Tell
-    resting: Cooldowns
     _source: Any = None
     _events: AsyncIterator[Any] | None = None
     _held: list[Any] = field(factory=list)
@@ -165,6 +147,7 @@ class FallbackStream:
 
     async def _commit(self) -> None:
         """Go on from attempt to attempt until one answers, or the last one has failed; hold what is to be told."""
+        self.attempts = await _rested(self.attempts)
         while True:
             failure, error = await self._try_next()
             if failure is None:
@@ -181,7 +164,7 @@ class FallbackStream:
             self._held.clear()
         self._committed = True
         assert self._current is not None
-        self.resting.recovered(self._current.key)
+        ModelRouter.succeeded(self._current.key)
 
     async def _try_next(self) -> tuple[Any, Exception | None]:
         """Make the next attempt; what it failed of before it was of use, and the exception to raise for that."""
@@ -208,8 +191,7 @@ class FallbackStream:
         action = _action(failure)
         if action not in ("next_credential", "next_provider"):
             return None
-        rest_s = getattr(failure, "retry_after_s", None) or REST_S
-        self.resting.rest(self._current.key, rest_s)
+        _let_rest(self._current, failure)
         if action == "next_provider":
             provider = self._current.model.provider
             rest = [attempt for attempt in self.attempts if attempt.model.provider != provider]
@@ -226,6 +208,25 @@ class FallbackStream:
             wait_ms = round(wait_s * 1000)
             resume_at = (wall_ms() + wait_ms) // 1000 * 1000
             self.tell(RateLimitPaused(self._current.model.provider, wait_ms, resume_at))
+
+
+async def _rested(attempts: list[_Attempt]) -> list[_Attempt]:
+    """Those that do not rest; all of them when they all do, or when nobody knows."""
+    try:
+        cooldowns = await ModelRouter.cooldowns()
+    except CallFailed:  # the router is being started again, and has forgotten everything
+        return attempts
+    now_s = monotonic_s()
+    return [attempt for attempt in attempts if not cooldowns.resting(attempt.key, now_s)] or attempts
+
+
+def _let_rest(attempt: _Attempt, failure: Any) -> None:
+    category = getattr(failure, "category", "other")
+    after_s = getattr(failure, "retry_after_s", None)
+    kind: Literal["rate_limit", "auth", "other"] = (
+        "rate_limit" if category == "rate_limit" else "auth" if category == "auth" else "other"
+    )
+    ModelRouter.failed(attempt.key, kind, None if after_s is None else round(after_s * 1000))
 
 
 def _action(failure: Any) -> str:

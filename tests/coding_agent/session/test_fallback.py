@@ -4,9 +4,9 @@ import pytest
 
 from coding_agent import client
 from coding_agent.events import ProviderSwitched, RateLimitPaused, Settled
-from coding_agent.session.fallback import Candidate, Cooldowns, with_fallback
+from coding_agent.session.fallback import Candidate, with_fallback
 from coding_agent.session_supervisor import start_session
-from lemon_agent import MessageEnd, MessageUpdate
+from lemon_agent import MessageEnd, MessageUpdate, model_runtime
 from lemon_ai import AssistantMessage, Context, StreamDone, StreamError, StreamOptions, TextDelta, stream
 from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel, Truncate
 from lemon_otp import self_pid
@@ -21,9 +21,9 @@ async def models(*scripts) -> list[ScriptedModel]:
     return made
 
 
-async def events_of(model, candidates, told=None, cooldowns=None, options=PLAIN):
+async def events_of(model, candidates, told=None, options=PLAIN):
     told = [] if told is None else told
-    stream_fn = with_fallback(candidates, stream, told.append, cooldowns=cooldowns)
+    stream_fn = with_fallback(candidates, stream, told.append)
     source = stream_fn(model.model, Context(None, (), ()), options)
     events = [event async for event in source]
     await source.aclose()
@@ -125,14 +125,29 @@ async def test_the_last_failure_is_told_when_nobody_is_left(host):
 
 
 async def test_what_failed_rests_unless_everything_does(host):
-    """The next call passes over a provider that rests; when all rest they are tried in order again."""
+    """
+    The next call, of whichever session, passes over a provider that rests; when all rest they are tried in order
+    again. There is one table of what rests, the model router's, and no key can be read from it.
+    """
     first, second = await models([[Fail("overloaded")], "First."], ["One.", [Fail("overloaded")]])
-    cooldowns = Cooldowns()
 
-    assert text(await events_of(first, (Candidate(second.model),), cooldowns=cooldowns)) == "One."
-    await events_of(first, (Candidate(second.model),), cooldowns=cooldowns)
+    assert text(await events_of(first, (Candidate(second.model),))) == "One."
+    await events_of(first, (Candidate(second.model),))
     assert (len(first.requests), len(second.requests)) == (1, 2)
-    assert text(await events_of(first, (Candidate(second.model),), cooldowns=cooldowns)) == "First."
+    assert text(await events_of(first, (Candidate(second.model),))) == "First."
+
+
+async def test_a_refused_key_rests_in_the_routers_table_under_another_name(host):
+    """What one session learned the next one need not find out; whoever looks into the router sees no key."""
+    first, second = await models([[Fail("auth")]], ["One.", "Two."])
+    keys = Candidate(first.model, api_keys=("sk-very-secret",))
+
+    assert text(await events_of(first, (keys, Candidate(second.model)))) == "One."
+    assert text(await events_of(first, (keys, Candidate(second.model)))) == "Two."
+    assert len(first.requests) == 1
+    ((provider, name),) = (await model_runtime.ModelRouter.cooldowns()).rests
+    assert provider == first.model.provider
+    assert "secret" not in name
 
 
 @pytest.mark.requirement("BR-030")
