@@ -1,4 +1,4 @@
-"""How long the program takes to start: a whole process that answers one prompt, against a bare import of its libraries."""
+"""How long the program takes to start: a whole process that answers one prompt, beside a bare import of libraries."""
 
 import os
 import statistics
