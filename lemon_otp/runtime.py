@@ -200,16 +200,18 @@ class Runtime:
         for process in reversed(scheduler.live()):
             if process.exit_reason is ALIVE:
                 process.die("killed")
-        if scheduler.zombies:
-            scheduler.rest = scheduler.loop.create_future()
-            await asyncio.wait([scheduler.rest], timeout=LEFTOVERS_S)
-        scheduler.closed = True
-        scheduler.timers.clear()
-        if isinstance(scheduler.clock, RealClock):
-            scheduler.clock.disarm()
-        for zombie in list(scheduler.zombies):
-            zombie.abandon()
-        self._detach()
+        try:
+            if scheduler.zombies:
+                scheduler.rest = scheduler.loop.create_future()
+                await asyncio.wait([scheduler.rest], timeout=LEFTOVERS_S)
+        finally:
+            scheduler.closed = True
+            scheduler.timers.clear()
+            if isinstance(scheduler.clock, RealClock):
+                scheduler.clock.disarm()
+            for zombie in list(scheduler.zombies):
+                zombie.abandon()
+            self._detach()
 
     def _detach(self) -> None:
         tokens, self._tokens = self._tokens, None
