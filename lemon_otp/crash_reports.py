@@ -12,10 +12,9 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
-
 from lemon_otp import telemetry
 from lemon_otp.exits import describe
+from lemon_otp.values import frozen
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process

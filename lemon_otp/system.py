@@ -10,11 +10,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from attrs import define, frozen
-
 from lemon_otp.caller import SYSTEM, Caller
 from lemon_otp.errors import BadArgument, ProcessExit
 from lemon_otp.exits import Exit
+from lemon_otp.values import define, frozen
 
 if TYPE_CHECKING:
     from lemon_otp.server_process import ServerProcess

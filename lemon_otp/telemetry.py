@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from attrs import frozen
-
 from lemon_otp.clock import monotonic_s, wall_ms
 from lemon_otp.errors import AlreadyRegistered, NoRuntime
 from lemon_otp.scheduler import CURRENT, Scheduler
+from lemon_otp.values import frozen
 
 EventName: TypeAlias = tuple[str, ...]
 Measurements: TypeAlias = Mapping[str, Any]

@@ -15,11 +15,10 @@ import time
 import traceback
 from typing import Any, Final
 
-from attrs import frozen
-
 from lemon_otp import telemetry
 from lemon_otp.errors import BadArgument
 from lemon_otp.scheduler import Scheduler
+from lemon_otp.values import frozen
 
 _log: Final = logging.getLogger("lemon_otp")
 
