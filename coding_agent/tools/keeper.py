@@ -19,6 +19,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
@@ -77,6 +78,8 @@ class Keeper:
         """The private directory; the helper is started for it, as it removes the directory in the end."""
         self._started_control()
         assert self._home is not None
+        with suppress(FileExistsError):  # the helper makes it too, whoever comes first
+            self._home.mkdir(mode=0o700)
         return self._home
 
     @property
@@ -185,9 +188,7 @@ class Keeper:
 
     def _launch(self) -> None:
         if self._home is None:
-            import tempfile
-
-            self._home = Path(tempfile.mkdtemp(prefix="lemon-"))
+            self._home = Path(temporary_folder(), f"lemon-{os.urandom(12).hex()}")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._helper = subprocess.Popen(
@@ -281,6 +282,12 @@ def _request(program: Program, mark: str, ends: _Ends) -> bytes:
         }
     )
     return b"%08x" % len(body) + body
+
+
+def temporary_folder() -> str:
+    """Where this user's temporary files go."""
+    wanted = (os.environ.get("TMPDIR"), "/tmp", "/var/tmp", os.getcwd())
+    return next(each for each in wanted if each and os.access(each, os.W_OK | os.X_OK))
 
 
 @lru_cache(maxsize=64)

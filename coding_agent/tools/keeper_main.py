@@ -10,6 +10,7 @@ small modules, because what it does must go on when the host is gone, and becaus
 What is left when a minder itself is killed falls to the keeper, which ends it.
 """
 
+# ruff: noqa: SIM105 -- `contextlib` is left out for the same reason as `typing`
 from __future__ import annotations
 
 import gc
@@ -65,10 +66,10 @@ class Keeper:
     so a request costs no fork but the child's own.
     """
 
-    def __init__(self, control: socket.socket, host: int, home: str) -> None:
+    def __init__(self, control: socket.socket, host_fd: int, home: str) -> None:
         self.control = control
         self.home = home
-        self.host_fd = os.pidfd_open(host) if hasattr(os, "pidfd_open") else -1
+        self.host_fd = host_fd
         self.control.setblocking(False)
         self.news, self.tell_news = os.pipe()
         self.waker = Waker()
@@ -94,7 +95,6 @@ class Keeper:
                     self.reap()
                 else:
                     open_for_work = False
-        self.finish()
 
     def fork_minder(self) -> None:
         stays = len(self.staying) < IDLE_MINDERS
@@ -211,17 +211,28 @@ def remove(folder: str) -> None:
 
 
 def main() -> None:
-    host, home = int(sys.argv[2]), sys.argv[3]
-    if os.getppid() != host:  # it has died already
+    control, host, home = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
+    try:
+        host_fd = os.pidfd_open(host) if hasattr(os, "pidfd_open") else -1
+        if os.getppid() != host:
+            raise ProcessLookupError
+    except OSError:  # it has died already
         remove(home)
         return
+    try:
+        os.mkdir(home, 0o700)
+    except FileExistsError:  # the host needed it at once
+        pass
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(PR_SET_NAME, b"lemon-keeper", 0, 0, 0)
-    keeper = Keeper(socket.socket(fileno=int(sys.argv[1])), host, home)
+    keeper = Keeper(control, host_fd, home)
     gc.collect()
     gc.disable()
     gc.freeze()
-    keeper.run()
+    try:
+        keeper.run()
+    finally:
+        keeper.finish()
 
 
 if __name__ == "__main__":

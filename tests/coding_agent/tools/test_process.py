@@ -158,6 +158,10 @@ async def test_programs_end_with_their_owner(runtime: Runtime, folder: Path) -> 
 
     await until(lambda: not named(f"{token}0\0"), "the first one's are gone")
     assert len(named(f"{token}1\0")) == 2
+    for _look in range(100):
+        if len(await children()) == 1:
+            break
+        await asyncio.sleep(0.05)
     assert len(await children()) == 1
     await stop(supervisor)
     assert not named(token)
