@@ -26,6 +26,18 @@ $(VENV)/.local: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.bench: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	@touch $@
+
+$(VENV)-peers/.installed: benches/peers.txt
+	@sh tools/make_venv.sh "$(PYTHON)" "$(VENV)-peers"
+	@while read -r peer; do \
+		$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check "$$peer" </dev/null \
+			|| echo "$$peer cannot be installed here: it is left out of the table"; \
+	done < benches/peers.txt
+	@touch $@
+
 apt-test:
 	@sh tools/apt_install.sh elixir:elixir rg:ripgrep git:git
 
@@ -67,8 +79,8 @@ requirements: setup ## Requirement ids and the tests that show them; fails on a 
 fuzz: setup ## Fresh random scenarios against a live BEAM (SEEDS=300)
 	@$(BIN)/python -m tests.conformance.fuzz --seeds $(SEEDS)
 
-bench: setup ## Figures beside their limits, measured in one run
-	@$(BIN)/python -m benches
+bench: $(VENV)/.bench $(VENV)-peers/.installed ## Figures beside their limits and other libraries, measured in one run
+	@LEMON_PEERS_PYTHON="$(abspath $(VENV)-peers/bin/python)" $(BIN)/python -m benches
 
 clean: ## Remove what the targets above made
-	@rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	@rm -rf $(VENV) $(VENV)-peers .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
