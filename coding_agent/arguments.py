@@ -29,7 +29,7 @@ class Arguments:
     Attributes:
         prompt: The text to run; None when there is none on the command line.
         json: Print every session event as a JSON line.
-        deltas: With `json`, leave the growing message out of each `message_update`.
+        partials: With `json`, put the growing message into each `message_update`; quadratic in its length.
         resume: Go on with the newest session of the working folder.
         session: Go on with this file.
         mode: What may be done without asking: `ask`, `edit`, `full` or `plan`; None is the default of the way it runs.
@@ -42,7 +42,7 @@ class Arguments:
 
     prompt: str | None
     json: bool = False
-    deltas: bool = False
+    partials: bool = False
     quiet: bool = False
     verbose: bool = False
     metrics: bool = False
@@ -75,8 +75,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     found = vars(_parser().parse_args(argv))
     if found["resume"] and found["session"]:
         raise BadUsage("--continue and --session both name a session; give one of them")
-    if found["deltas"] and not found["json"]:
-        raise BadUsage("--deltas goes with --json")
+    if found["partials"] and not found["json"]:
+        raise BadUsage("--partials goes with --json")
     for kind in ("allow", "ask", "deny"):
         found[kind] = tuple(found[kind])
     return Arguments(**found)
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--no-checkpoints", dest="checkpoints", action="store_false", help="keep no copies of files before changes")
     add("--json", action="store_true", help="print every session event as a line of JSON")
-    add("--deltas", action="store_true", help="with --json: leave the growing message out of message_update events")
+    add("--partials", action="store_true", help="with --json: put the growing message into message_update events")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
     add("--metrics", action="store_true", help="count what happens; `metrics` in another terminal prints the series")
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")

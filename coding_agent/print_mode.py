@@ -29,6 +29,7 @@ from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
 from coding_agent.settings import Settings
 from coding_agent.starting import session_options
+from coding_agent.tools.visible_text import plain
 from coding_agent.user_models import UserModels, user_models
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
@@ -83,7 +84,7 @@ class Printer:
     def take(self, event: SessionEvent) -> None:
         """Print what this event calls for."""
         if self.arguments.json:
-            print(json.dumps(event_to_wire(event, deltas=self.arguments.deltas), ensure_ascii=False), flush=True)
+            print(json.dumps(event_to_wire(event, deltas=not self.arguments.partials), ensure_ascii=False), flush=True)
         match event.event:
             case MessageEnd(AssistantMessage() as message):
                 self.answer = message
@@ -106,7 +107,7 @@ class Printer:
         outcome = settled.outcome if settled else "error"
         text = get_text(answer) if answer is not None and answer.stop_reason != "error" else ""
         if text.strip() and not self.arguments.json:
-            print(text)
+            print(plain(text))
         if outcome in ("error", "budget"):
             reason = (answer.error_message if answer else None) or (settled.reason if settled else "the session ended")
             print(f"error: {reason}", file=sys.stderr)
@@ -116,7 +117,7 @@ class Printer:
 
     def _progress(self, line: str) -> None:
         if not self.arguments.quiet and not self.arguments.json:
-            print(line, file=sys.stderr, flush=True)
+            print(plain(line), file=sys.stderr, flush=True)
 
 
 def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:

@@ -147,7 +147,7 @@ def test_a_file_that_is_no_session_is_named_and_left_alone(machine, content):
 
 def test_a_session_in_use_is_not_written_by_a_second_host(machine):
     """While one host has the session open, another is told who has it."""
-    host = machine.start("--json", "--deltas", "-p", "@delay 20000", "--model", "scripted/echo")
+    host = machine.start("--json", "-p", "@delay 20000", "--model", "scripted/echo")
     host.wait_for("message_end")
     (file,) = machine.session_files()
 
@@ -163,7 +163,7 @@ def test_a_session_in_use_is_not_written_by_a_second_host(machine):
     [
         ("--nonsense",),
         ("-c", "--session", "x", "-p", "hi"),
-        ("--deltas", "-p", "hi"),
+        ("--partials", "-p", "hi"),
         ("--thinking", "hard", "-p", "hi"),
     ],
 )

@@ -16,7 +16,7 @@ def sleeping(marker: str) -> str:
 
 
 def start_sleeping(machine: Machine, marker: str):
-    host = machine.start("--json", "--deltas", "-p", sleeping(marker), *SCRIPTED)
+    host = machine.start("--json", "-p", sleeping(marker), *SCRIPTED)
     host.wait_for("tool_execution_start")
     while not [pid for pid in pids_with(marker) if pid != host.process.pid and is_sleeper(pid, marker)]:
         pass

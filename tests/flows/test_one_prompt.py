@@ -17,7 +17,7 @@ TWO_READS = """\
 
 
 def events(machine: Machine, *arguments: str) -> list[dict[str, object]]:
-    done = machine.run("--json", "--deltas", *arguments)
+    done = machine.run("--json", *arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -103,14 +103,24 @@ def test_a_closed_output_ends_the_program_quietly(machine):
     assert "Traceback" not in complaints
 
 
-def test_the_growing_message_is_left_out_on_request(machine):
-    """`--deltas` keeps the output linear in the length of the answer; without it each update carries the whole."""
+def test_the_growing_message_is_sent_only_on_request(machine):
+    """The output is linear in the length of the answer; with `--partials` each update carries the whole."""
     lean = events(machine, "-p", "a b c d e f", *SCRIPTED)
     updates = [event for event in lean if event["type"] == "message_update"]
-    done = machine.run("--json", "-p", "a b c d e f", *SCRIPTED)
+    done = machine.run("--json", "--partials", "-p", "a b c d e f", *SCRIPTED)
     full = [json.loads(line) for line in done.stdout.splitlines()]
     full_updates = [event for event in full if event["type"] == "message_update"]
 
     assert updates
     assert all("message" not in event and "partial" not in event["assistantMessageEvent"] for event in updates)
     assert all("message" in event and "partial" in event["assistantMessageEvent"] for event in full_updates)
+
+
+def test_terminal_codes_of_a_model_do_not_reach_the_terminal(machine):
+    """The answer and the progress lines are printed without control characters; the session file keeps them."""
+    evil = "before\x1b]0;owned\x07\x1b[31mafter"
+
+    done = machine.run("-p", f"@text {evil}", *SCRIPTED)
+
+    assert done.stdout == "beforeafter\n"
+    assert machine.messages()[-1]["content"][0]["text"] == evil

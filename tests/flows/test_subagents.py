@@ -18,7 +18,7 @@ def delegating(marker: str) -> str:
 
 
 def start(machine: Machine, marker: str):
-    host = machine.start("--json", "--deltas", "-p", delegating(marker), *SCRIPTED)
+    host = machine.start("--json", "-p", delegating(marker), *SCRIPTED)
     host.wait_for("tool_execution_start")
     while not [pid for pid in pids_with(marker) if name_of(pid) == marker]:
         assert host.process.poll() is None, host.finish()

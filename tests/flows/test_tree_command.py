@@ -19,7 +19,7 @@ HEX = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 @pytest.fixture
 def busy_host(machine: Machine):
     """A host in the middle of a tool call."""
-    host = machine.start("--json", "--deltas", "-p", BUSY, "--model", "scripted/echo")
+    host = machine.start("--json", "-p", BUSY, "--model", "scripted/echo")
     host.wait_for("tool_execution_start")
     yield host
     host.process.terminate()
@@ -87,7 +87,7 @@ def test_only_this_user_can_reach_the_socket(machine, busy_host):
 
 def test_without_a_host_the_command_says_so(machine):
     """Exit code 1 and a line that says how to start one; a socket left by a killed host is no host."""
-    killed = machine.start("--json", "--deltas", "-p", BUSY, "--model", "scripted/echo")
+    killed = machine.start("--json", "-p", BUSY, "--model", "scripted/echo")
     killed.wait_for("tool_execution_start")
     killed.process.kill()
     killed.finish()
@@ -103,7 +103,7 @@ def test_without_a_host_the_command_says_so(machine):
 def test_the_series_of_a_host_that_counts_can_be_read(machine, counting):
     """With `--metrics` the series are Prometheus text; without it the host says how to have them."""
     flags = ("--metrics",) if counting else ()
-    host = machine.start("--json", "--deltas", *flags, "-p", BUSY, "--model", "scripted/echo")
+    host = machine.start("--json", *flags, "-p", BUSY, "--model", "scripted/echo")
     host.wait_for("tool_execution_start")
 
     done = machine.run("metrics")
