@@ -153,19 +153,21 @@ def _hunks(body: Sequence[str], number: int) -> Iterator[Hunk]:
     anchors: list[str] = []
     lines: list[tuple[Mark, str]] = []
     at_end = False
+    bare = 0  # empty lines at the end, which may stand between hunks only; a kept empty line is a space
 
     def finished() -> Iterator[Hunk]:
-        if lines:
-            kept = list(lines)
-            while kept and kept[-1] == (" ", "") and len(kept) > 1:  # blank lines between hunks
-                kept.pop()
-            yield Hunk(tuple(anchors), tuple(kept), at_end)
+        if len(lines) > bare:
+            yield Hunk(tuple(anchors), tuple(lines[: len(lines) - bare]), at_end)
 
     for offset, line in enumerate(body):
+        if not line:
+            bare += 1
+        elif not line.startswith("@@"):
+            bare = 0
         if line.startswith("@@"):
             if lines:
                 yield from finished()
-                anchors, lines, at_end = [], [], False
+                anchors, lines, at_end, bare = [], [], False, 0
             anchor = line.removeprefix("@@").strip().removesuffix("@@").strip()
             if anchor and not anchor.startswith("-"):  # the numbers of a unified diff say nothing here
                 anchors.append(anchor)

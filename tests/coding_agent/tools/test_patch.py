@@ -166,6 +166,14 @@ async def test_locked_files_are_taken_in_one_order(bench: Bench, put: Put) -> No
     assert sorted(snapshot(bench.folder)["a"].split()) == [b"2", b"3"]
 
 
+async def test_an_empty_line_is_context_like_any_other(bench: Bench, put: Put) -> None:
+    """Written as a space it places what is added; an empty line between hunks says nothing."""
+    put("f", "x\n\ny\n")
+    await bench.call("patch", patch_text=patch("*** Update File: f", "@@", "+a", " ", "", "@@", "-y", "+z", ""))
+
+    assert snapshot(bench.folder) == {"f": b"x\na\n\nz\n"}
+
+
 LINE = st.text(alphabet=st.sampled_from("ab {}\u00e9"), max_size=6)
 
 
