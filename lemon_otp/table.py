@@ -153,10 +153,12 @@ class Table:
     # Writing.
 
     def insert(self, rows: Row | Iterable[Row]) -> None:
-        """Insert one row or several; those of a set replace what was under their key."""
+        """Insert one row or several; those of a set replace what was under their key.
+
+        As on the BEAM, a bag takes the rows of one call last first.
+        """
         table = self._writable()
-        for row in self._checked(rows):
-            table.insert(row)
+        table.insert_all(self._checked(rows))
 
     def insert_new(self, rows: Row | Iterable[Row]) -> bool:
         """Insert all rows, or none and return False when one of their keys is there already."""
@@ -164,8 +166,7 @@ class Table:
         checked = self._checked(rows)
         if any(row[0] in table for row in checked):
             return False
-        for row in checked:
-            table.insert(row)
+        table.insert_all(checked)
         return True
 
     def take(self, key: Any) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
@@ -66,6 +66,11 @@ class Rows:
         elif self.type == "duplicate_bag" or row not in rows:
             rows.append(row)
             self.size += 1
+
+    def insert_all(self, rows: Sequence[Row]) -> None:
+        """Add the rows of one call: a bag takes the last one first, the others take them as they stand."""
+        for row in reversed(rows) if self.type == "bag" else rows:
+            self.insert(row)
 
     def __contains__(self, key: Any) -> bool:
         return key in self._by_key

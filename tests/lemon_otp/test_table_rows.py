@@ -71,3 +71,17 @@ def test_terms_of_different_kinds_have_an_order() -> None:
     """Numbers before texts before None before tuples, shorter tuples first."""
     terms: list[Any] = [(1, 2), "a", 3, None, (9,), 1.5]
     assert sorted(terms, key=term_order) == [1.5, 3, "a", None, (9,), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("table_type", "expected"),
+    [("bag", [3, 2, 1, 4, 8, 6]), ("duplicate_bag", [1, 2, 3, 4, 6, 8])],
+)
+def test_a_bag_takes_the_rows_of_one_call_last_first(table_type, expected):
+    """Recorded on the BEAM (OTP 25): only a bag does, and rows of separate calls stay in their order."""
+    rows = Rows(table_type)
+    rows.insert_all([("k", 1), ("k", 2), ("k", 3)])
+    rows.insert(("k", 4))
+    rows.insert_all([("k", 6), ("j", 1), ("k", 8)])
+
+    assert [row[1] for row in rows.lookup("k")] == expected
