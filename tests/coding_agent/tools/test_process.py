@@ -162,7 +162,9 @@ async def test_programs_end_with_their_owner(runtime: Runtime, folder: Path) -> 
         if len(await children()) == 1:
             break
         await asyncio.sleep(0.05)
-    assert len(await children()) == 1
+    async with asyncio.timeout(30):
+        while len(await children()) != 1:
+            await asyncio.sleep(0.01)
     await stop(supervisor)
     assert not named(token)
 
