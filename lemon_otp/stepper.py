@@ -165,12 +165,12 @@ class Stepper(Pid):
             self.wake_for_interrupt()
 
     def returned(self, value: Any) -> None:
-        """The coroutine returned."""
-        raise NotImplementedError
+        """The coroutine returned; the process says what follows."""
+        raise TypeError(f"{type(self).__name__} is no process")
 
     def raised(self, error: BaseException) -> None:
-        """The coroutine raised."""
-        raise NotImplementedError
+        """The coroutine raised; the process says what follows."""
+        raise TypeError(f"{type(self).__name__} is no process")
 
     def as_process(self) -> Process:
         """This object, as what it always is."""

@@ -76,15 +76,15 @@ def test_denying_matches_whatever_begins_so_and_is_careful_with_the_rest(pattern
 )
 def test_paths_match_as_in_a_gitignore(pattern, path, matches):
     """Relative to the workspace, absolute with a slash in front, by name anywhere without one."""
-    real = path if path.startswith("/") else f"/work/{path}"
+    real = path if path.startswith("/") else f"/project/{path}"
     assert match_path(parse_rule(f"write({pattern})", "allow"), path, real) == matches
 
 
 def test_denying_a_folder_denies_what_is_in_it():
     """`deny write(keys)` needs no stars."""
     rule = parse_rule("write(keys)", "deny")
-    assert match_path(rule, "keys/a/b", "/work/keys/a/b")
-    assert not match_path(Rule("allow", "write", "keys"), "keys/a/b", "/work/keys/a/b")
+    assert match_path(rule, "keys/a/b", "/project/keys/a/b")
+    assert not match_path(Rule("allow", "write", "keys"), "keys/a/b", "/project/keys/a/b")
 
 
 @pytest.mark.parametrize(
