@@ -35,6 +35,8 @@ class IgnoreFile:
         self.folder_endings = tuple(match[2] for match in found if match[1] and match[3])
         rest = [line for line in lines if not simple[line]]
         self.spec = git_spec(rest) if rest else None
+        self.folder_spec = git_spec([about_inside(line) for line in rest]) if rest else None
+        self.lines = [Line(line) for line in reversed(rest)]
 
     def says(self, relative: str, name: str, is_dir: bool) -> bool | None:
         """True: ignored, False: named as an exception, None: nothing."""
@@ -42,10 +44,41 @@ class IgnoreFile:
             return True
         if is_dir and (name in self.folders or name.endswith(self.folder_endings)):
             return True
-        if self.spec is None:
+        spec, path = (self.folder_spec, relative + "/") if is_dir else (self.spec, relative)
+        if spec is None or spec.check_file(path).include is None:
             return None
-        verdict = self.spec.check_file(relative + "/" if is_dir else relative).include
-        return None if verdict is None else bool(verdict)
+        return next((not line.is_exception for line in self.lines if line.is_about(relative, name, is_dir)), None)
+
+
+class Line:
+    """One line of a file: it is about what it names, not about what is inside that.
+
+    What is inside an ignored directory is never asked about; what is inside one that an exception gave back is
+    judged by itself.
+    """
+
+    def __init__(self, line: str) -> None:
+        self.is_exception = line.startswith("!")
+        pattern = line[1:] if self.is_exception else line
+        self.spec = git_spec([pattern])
+        self.folder_spec = git_spec([about_inside(pattern)])
+        self.core = pattern.strip().rstrip("/")
+
+    def is_about(self, relative: str, name: str, is_dir: bool) -> bool:
+        """Does the line decide about this path?"""
+        spec, end = (self.folder_spec, "/") if is_dir else (self.spec, "")
+        if self.core.endswith("/**"):
+            return bool(spec.match_file(relative + end))
+        if "/" not in self.core:
+            return bool(spec.match_file(name + end))
+        parent = relative.rpartition("/")[0]
+        inside = bool(parent) and self.folder_spec.match_file(parent + "/")
+        return bool(spec.match_file(relative + end)) and not inside
+
+
+def about_inside(line: str) -> str:
+    """The line for directories: `d/**` is about what is in `d` and not about `d`; pathspec takes it for both."""
+    return line[:-1] if line.endswith("/**") else line
 
 
 def parsed(text: str) -> IgnoreFile | None:
