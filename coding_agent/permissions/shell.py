@@ -21,6 +21,10 @@ LONGEST: Final = 100_000
 DEPTH_MAX: Final = 60
 CODE_DEPTH_MAX: Final = 8
 
+_SHELL_WORDS: Final = frozenset(
+    {"!", "{", "}", "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for"}
+    | {"select", "function", "in"}
+)
 _STRUCTURE: Final = frozenset(
     {"program", "list", "pipeline", "subshell", "compound_statement", "negated_command", "if_statement", "elif_clause"}
     | {"else_clause", "while_statement", "do_group", "case_statement", "case_item", "command_substitution"}
@@ -229,6 +233,8 @@ class _Reader:
             yield Unclear(f"sets {', '.join(environment)}")
 
     def run(self, words: list[Word], environment: tuple[str, ...]) -> Iterator[Part]:
+        if words[0].raw in _SHELL_WORDS:  # the grammar took for a program what bash takes for syntax, as in `! ! x`
+            yield Unclear(f"{words[0].raw} is a word of the shell's own")
         yield from expand(Run(tuple(words), environment=environment), self.code)
 
     def word(self, node: "Node") -> Word | None:

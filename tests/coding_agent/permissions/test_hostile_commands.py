@@ -85,6 +85,7 @@ def test_the_place_where_they_run_is_real(place):
 
 @pytest.mark.requirement("BR-167")
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(spelling="$(echo denied)", wrappers=["! {}", "! {}"])
 @given(spelling=st.sampled_from(SPELLINGS), wrappers=st.lists(st.sampled_from(WRAPPERS), min_size=1, max_size=4))
 def test_no_nesting_of_constructs_lets_a_denied_program_through(place, spelling, wrappers):
     """Constructs within constructs, with any spelling in the middle."""
