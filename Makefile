@@ -39,7 +39,7 @@ $(VENV)-peers/.installed: benches/peers.txt
 	@touch $@
 
 apt-test:
-	@sh tools/apt_install.sh elixir:elixir rg:ripgrep git:git
+	@sh tools/apt_install.sh elixir:elixir rg:ripgrep git:git bwrap:bubblewrap tmux:tmux chromium:chromium promtool:prometheus
 
 demo: setup ## Run the main job on the embedded model: no key, no network
 	@$(DEMO) -p "What is in this repository?"
