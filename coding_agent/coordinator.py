@@ -193,7 +193,7 @@ async def _answer(message: Any, caller: Caller, state: Coordinating) -> Answer:
             await work.run_batch(state, message, caller)
             return NoReply(state)
         case ask.RunInBackground(spec, delivery):
-            return Reply(await work.run_aside(state, spec, delivery), state)
+            return Reply(await work.run_aside(state, spec, delivery, caller.pid), state)
         case ask.Join(ids, mode):
             state.join([_known(state, run_id) for run_id in ids], mode, caller)
             return NoReply(state)

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from attrs import evolve, field
 
 from lemon_ai.call_dispatcher import DEFAULT_RESULT_TIMEOUT_MS, CallDispatcher, Config
+from lemon_ai.call_record import CallRecord
 from lemon_ai.errors import AiError, CallCanceled, ProviderError
 from lemon_ai.event_stream import ModelStream, crashed, empty_message, open_model_stream
 from lemon_ai.events import StreamCanceled, StreamDone, StreamError, StreamEvent, StreamStart
@@ -71,18 +72,26 @@ async def start_call(
     given = StreamOptions.of(options)
     registered = ProviderRegistry.require(chosen.api)
     provider = registered if around is None else around(registered)
+    record = CallRecord(chosen)
+    record.begin()
+    if record.headers:
+        given = evolve(given, headers={**given.headers, **record.headers})
     request = ProviderRequest(chosen, context, given)
 
     async def begin() -> ModelStream:
-        return await _begin(provider, request, owner)
+        return await _begin(provider, request, owner, record)
 
-    return await CallDispatcher.dispatch(
-        chosen.provider,
-        begin,
-        queue_timeout_ms=given.queue_timeout_ms,
-        stream_result_timeout_ms=_result_timeout_ms(given.stream_timeout),
-        config=get_env("lemon_ai", "admission", Config()),
-    )
+    try:
+        return await CallDispatcher.dispatch(
+            chosen.provider,
+            begin,
+            queue_timeout_ms=given.queue_timeout_ms,
+            stream_result_timeout_ms=_result_timeout_ms(given.stream_timeout),
+            config=get_env("lemon_ai", "admission", Config()),
+        )
+    except BaseException as error:
+        record.end(None, error)
+        raise
 
 
 async def complete(model: Model | str, context: Context, options: Options = None) -> AssistantMessage:
@@ -114,7 +123,7 @@ async def answer_of(running: ModelStream) -> AssistantMessage:
         running.cancel("canceled")
 
 
-async def _begin(provider: Provider, request: ProviderRequest, owner: Pid | None) -> ModelStream:
+async def _begin(provider: Provider, request: ProviderRequest, owner: Pid | None, record: CallRecord) -> ModelStream:
     running = open_model_stream(request.model, timeout_ms=request.options.stream_timeout, owner=owner)
     try:
         worker = await TaskSupervisor.start_child(
@@ -123,6 +132,7 @@ async def _begin(provider: Provider, request: ProviderRequest, owner: Pid | None
             running,
             provider,
             request,
+            record,
             label=f"client[{request.model.provider}/{request.model.id}]",
         )
     except BaseException:
@@ -136,16 +146,15 @@ def _result_timeout_ms(stream_timeout: int | None) -> int | None:
     return None if stream_timeout is None else max(stream_timeout, DEFAULT_RESULT_TIMEOUT_MS)
 
 
-async def run_call(running: ModelStream, provider: Provider, request: ProviderRequest) -> None:
+async def run_call(running: ModelStream, provider: Provider, request: ProviderRequest, record: CallRecord) -> None:
     """Process. The worker of one call: drives the provider, tries again what may be, ends the stream on every path."""
     model = request.model
     annotate(provider=model.provider, model=model.id)
-    call = _Call(running, provider, request, policy_for(provider, request.options))
+    call = _Call(running, provider, request, policy_for(provider, request.options), record)
     try:
-        await call.run()
-    except Exception as error:
-        call.fail(error if isinstance(error, AiError) else crashed(model, error))
-    call.tell_end()
+        await call.run_to_end()
+    finally:  # also of a call that is given up
+        record.end(call.answer, call.failure)
 
 
 @define
@@ -156,6 +165,7 @@ class _Call:
     provider: Provider
     request: ProviderRequest
     policy: RetryPolicy
+    record: CallRecord
     began_s: float = field(factory=monotonic_s)
     attempt: int = 0
     started: bool = False
@@ -164,7 +174,15 @@ class _Call:
     answer: AssistantMessage | None = None
     failure: AiError | None = None
 
-    async def run(self) -> None:
+    async def run_to_end(self) -> None:
+        """Run it and tell how it ended, unless it is cancelled."""
+        try:
+            await self._run()
+        except Exception as error:
+            self.fail(error if isinstance(error, AiError) else crashed(self.request.model, error))
+        self.tell_end()
+
+    async def _run(self) -> None:
         while True:
             failure = await self._try_once()
             if failure is None:
@@ -209,6 +227,8 @@ class _Call:
             if self.started:
                 return
             self.started = True
+        elif self.record.first_s is None:
+            self.record.first_s = monotonic_s()
         self.last = event
         if self.running.push(event) == "overflow" and not self.hasty:
             self.hasty = not await self._wait_for_room(event)
@@ -230,6 +250,8 @@ class _Call:
             {"attempt": self.attempt + 1, "delay_ms": round(delay_s * 1000)},
             {"provider": model.provider, "model": model.id, "category": failure.category, "status": failure.status},
         )
+        if (told := self.request.options.on_retry) is not None:
+            told(self.attempt + 1, self.policy.max_retries, delay_s, failure)
         await (self.request.options.retry_sleep or sleep_s)(delay_s)
 
     def fail(self, error: AiError) -> None:

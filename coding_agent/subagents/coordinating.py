@@ -37,6 +37,7 @@ from lemon_otp import (
     Caller,
     MonitorRef,
     OtpError,
+    Pid,
     TaskSupervisor,
     cancel_timer,
     cast,
@@ -91,7 +92,7 @@ class Coordinating:
         if self.account is not None:
             self.account.begin_child()
             run.counted = True
-        order = Order(run.id, self_pid(), self.options, run.spec, definition, self._index(definition))
+        order = Order(run.id, self_pid(), self.options, run.spec, definition, self._index(definition), run.asked_by)
         try:
             run.pid = await TaskSupervisor.start_child(
                 TASK_SUPERVISOR, run_subagent, order, label=f"subagent[{run.id}]"
@@ -390,7 +391,7 @@ async def run_batch(state: Coordinating, request: RunSubagents, caller: Caller) 
     """Start every subagent of a call; the caller is answered when all of them have ended."""
     batch = Batch(tuple(new_run_id() for _ in request.specs), request.until)
     for run_id, spec in zip(batch.ids, request.specs, strict=True):
-        run = Run(run_id, spec, batch, watcher=request.watcher)
+        run = Run(run_id, spec, batch, watcher=request.watcher, asked_by=caller.pid)
         try:
             await state.start(run)
         except (CodingAgentError, OtpError) as refused:
@@ -402,9 +403,9 @@ async def run_batch(state: Coordinating, request: RunSubagents, caller: Caller) 
     state.settle()
 
 
-async def run_aside(state: Coordinating, spec: SubagentSpec, delivery: Delivery) -> str:
+async def run_aside(state: Coordinating, spec: SubagentSpec, delivery: Delivery, asked_by: Pid | None = None) -> str:
     """Start one subagent that nobody waits for; its id."""
     run_id = new_run_id()
-    run = Run(run_id, spec, Batch((run_id,)), background=True, delivery=delivery)
+    run = Run(run_id, spec, Batch((run_id,)), background=True, delivery=delivery, asked_by=asked_by)
     await state.start(run)
     return run_id

@@ -40,6 +40,8 @@ from lemon_otp import (
     send,
     sleep_s,
     stop,
+    telemetry,
+    wall_ms,
 )
 
 LANE: Final = "subagent"
@@ -60,6 +62,7 @@ class Order:
     spec: SubagentSpec
     definition: Definition | None
     index: int
+    asked_by: Pid | None = None
 
     @property
     def role(self) -> str:
@@ -176,6 +179,17 @@ class _Run:
         depth = options.depth - 1 if may_start_others(order.definition, options.depth) else 0
         place = ChildPlace(order.run_id, child.session_id, child.cwd, order.coordinator, self_pid(), depth)
         child = child.with_session_tools(options.child_tools(place))
+        telemetry.execute(
+            ("coding_agent", "subagent", "start"),
+            {"system_time": wall_ms()},
+            {
+                "run_id": order.run_id,
+                "role": order.role,
+                "session_id": child.session_id,
+                "parent_session_id": options.session_id,
+                "asked_by": order.asked_by,
+            },
+        )
         session = self.session = await start_session(child)
         self._watch = monitor(session)
         self.session_id, self.session_file = child.session_id, str(child.session_file)

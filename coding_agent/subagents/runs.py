@@ -45,6 +45,7 @@ class Run:
     question: tuple[str, Caller, TimerRef] | None = None
     joined: int = 0
     watcher: Pid | None = None
+    asked_by: Pid | None = None
     counted: bool = False
     crash: Any = None
     result: SubagentResult | None = None

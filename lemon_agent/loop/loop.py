@@ -146,7 +146,7 @@ async def _run(run: Run, prompts: tuple[AgentMessage, ...]) -> None:
         end = await _whole(run, prompts)
         await run.flush()
     finally:
-        run.ended("completed" if end.outcome in ("completed", "stopped") else "early_exit")
+        run.ended("completed" if end.outcome in ("completed", "stopped") else "early_exit", end.outcome)
     run.stream.complete(AgentEnd(tuple(run.new_messages), end.outcome, end.reason, end.error))
 
 

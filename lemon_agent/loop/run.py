@@ -116,17 +116,24 @@ class Run:
                 "message_count": len(self.conversation),
                 "tool_count": len(self.tools.tools),
                 "model": self.model.id,
+                "session_id": self.config.session_id,
             },
         )
 
-    def ended(self, status: Status) -> None:
+    def ended(self, status: Status, outcome: str = "killed") -> None:
         """Say, once, that the run is over."""
         if self._begun and not self._ended:
             self._ended = True
             telemetry.execute(
                 ("lemon_agent", "loop", "end"),
                 {"duration": monotonic_s() - self._began_s, "system_time": wall_ms()},
-                {"message_count": len(self.new_messages), "model": self.model.id, "status": status},
+                {
+                    "message_count": len(self.new_messages),
+                    "model": self.model.id,
+                    "status": status,
+                    "outcome": outcome,
+                    "session_id": self.config.session_id,
+                },
             )
 
     def _gone(self, _pid: Pid, _reason: Any) -> None:

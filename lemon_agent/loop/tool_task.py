@@ -130,6 +130,8 @@ async def work(task: ToolTask) -> None:
     try:
         argument = outcomes.main_argument(tool, task.args)
         annotate(phase="tool", tool=tool.name, argument=None if argument is None else redact(argument))
+        about = {"tool_name": task.call.name, "tool_call_id": task.call.id, "loop": task.loop}
+        telemetry.execute(("lemon_agent", "tool_task", "entered"), {"system_time": wall_ms()}, about)
         collect_into(task.groups)
         if place == "loop":
             outcome = await _on_loop(tool.execute, task.call.id, task.args, signal, task.update)

@@ -15,6 +15,7 @@ HEARD = [
     (*LOOP, "end"),
     (*LOOP, "state_transition"),
     (*TASK, "start"),
+    (*TASK, "entered"),
     (*TASK, "end"),
     (*TASK, "error"),
     (*TASK, "retry"),

@@ -32,7 +32,7 @@ async def test_a_run_says_once_that_it_begins_and_what_with(tree, heard):
     await Agent.continue_(agent.pid)
     await agent.events()
 
-    fixed = {"tool_count": 1, "model": "told"}
+    fixed = {"tool_count": 1, "model": "told", "session_id": None}
     assert heard.of("loop", "start") == [
         {"prompt_count": 1, "message_count": 0, **fixed},
         {"prompt_count": 1, "message_count": 2, **fixed},
