@@ -4,10 +4,12 @@ All of them raise `CallFailed` when the session is not there or dies before it a
 session as it is.
 """
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
-from coding_agent.errors import CodingAgentError, CompactionError, SessionBusy
+from coding_agent.errors import BadUsage, CodingAgentError, CompactionError, SessionBusy
 from coding_agent.events import CompactionEnd
+from coding_agent.messages import BashExecutionMessage
 from coding_agent.session import protocol
 from coding_agent.session.notifier import STREAM_QUEUE_MAX
 from coding_agent.session.writes import (
@@ -17,7 +19,8 @@ from coding_agent.session.writes import (
     WriteMessage,
     WriteSessionName,
 )
-from lemon_agent import TERMINALS, AgentMessage
+from coding_agent.storage.session_manager import SessionManager
+from lemon_agent import TERMINALS, AgentMessage, QueueMode
 from lemon_ai import ImageContent, Model
 from lemon_otp import Address, CallTimeout, DropStrategy, EventStream, Pid, Request, call, cast
 
@@ -41,14 +44,14 @@ async def prompt(session: Address, text: str, images: tuple[ImageContent, ...] =
     await _ask(session, protocol.Prompt(text, images))
 
 
-async def steer(session: Address, text: str) -> None:
+async def steer(session: Address, text: str, images: tuple[ImageContent, ...] = ()) -> None:
     """Give the model this text before its next call; when idle, with the next run."""
-    await call(session, protocol.Queue(text, "steer"))
+    await call(session, protocol.Queue(text, "steer", images))
 
 
-async def follow_up(session: Address, text: str) -> None:
+async def follow_up(session: Address, text: str, images: tuple[ImageContent, ...] = ()) -> None:
     """Give the model this text when the run would end; when idle, with the next run."""
-    await call(session, protocol.Queue(text, "follow_up"))
+    await call(session, protocol.Queue(text, "follow_up", images))
 
 
 async def next_turn(session: Address, text: str) -> None:
@@ -124,6 +127,43 @@ async def set_thinking_level(session: Address, level: str) -> None:
 async def set_active_tools(session: Address, names: tuple[str, ...]) -> None:
     """Offer the model these of the session's tools; raises `UnknownTool` for a name it does not have."""
     await _ask(session, protocol.SetActiveTools(names))
+
+
+async def set_queue_mode(session: Address, queue: Literal["steering", "follow_up"], mode: str) -> None:
+    """Let one look at a queue take `one-at-a-time` or `all` of what waits; raises `BadUsage` for another mode."""
+    await _ask(session, protocol.SetQueueMode(queue, _queue_mode(mode)))
+
+
+async def set_auto_compaction(session: Address, enabled: bool) -> None:
+    """Compact without being asked, or only when asked."""
+    await _ask(session, protocol.SetAutoCompaction(enabled))
+
+
+async def set_auto_retry(session: Address, enabled: bool) -> None:
+    """Ask a provider again after a passing failure, or tell the failure at once; from the next model call on."""
+    await _ask(session, protocol.SetAutoRetry(enabled))
+
+
+def abort_retry(session: Address) -> None:
+    """End the wait for the next try, if one is going on: its failure is told."""
+    cast(session, protocol.AbortRetry())
+
+
+async def record_bash(session: Address, message: BashExecutionMessage) -> None:
+    """Keep a command of the user's with the conversation; the model reads it with the next prompt."""
+    await _ask(session, protocol.RecordBash(message))
+
+
+async def look(session: Address, at: Callable[[SessionManager], R]) -> R:
+    """What `at` says of the session's store. It runs in the session's process: it changes nothing and is quick."""
+    answer: R = await _ask(session, protocol.Look(at))
+    return answer
+
+
+def _queue_mode(mode: str) -> QueueMode:
+    if mode in ("all", "one-at-a-time", "one_at_a_time"):
+        return "all" if mode == "all" else "one_at_a_time"
+    raise BadUsage(f"there is no queue mode {mode!r}; there are: all, one-at-a-time")
 
 
 async def compact(session: Address, instructions: str | None = None) -> CompactionEnd:

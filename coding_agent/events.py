@@ -40,6 +40,27 @@ class QueueUpdate:
 
 
 @frozen
+class AutoRetryStart:
+    """A provider failed in passing and is asked again after a wait."""
+
+    type: ClassVar[str] = "auto_retry_start"
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+@frozen
+class AutoRetryEnd:
+    """The tries have led to an answer, or to nothing: then `final_error` says why."""
+
+    type: ClassVar[str] = "auto_retry_end"
+    success: bool
+    attempt: int
+    final_error: str | None = None
+
+
+@frozen
 class ModelUpdate:
     """Another model answers from the next request on."""
 
@@ -199,6 +220,8 @@ SessionNotice: TypeAlias = (
     SavePoint
     | Settled
     | QueueUpdate
+    | AutoRetryStart
+    | AutoRetryEnd
     | ModelUpdate
     | ThinkingLevelUpdate
     | ToolsUpdate

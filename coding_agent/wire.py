@@ -7,6 +7,8 @@ parts, so `deltas=True` leaves it out: the parts and the final `message_end` say
 from typing import Any, assert_never
 
 from coding_agent.events import (
+    AutoRetryEnd,
+    AutoRetryStart,
     BranchSummarized,
     CompactionEnd,
     CompactionStart,
@@ -144,6 +146,8 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
         case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
             return dict(to_json(event))
         case ProviderSwitched() | RateLimitPaused() | PermissionAsked() | PermissionDecided():
+            return dict(to_json(event))
+        case AutoRetryStart() | AutoRetryEnd():
             return dict(to_json(event))
         case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
             return dict(to_json(event))

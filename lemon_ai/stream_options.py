@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, fields
 
 from lemon_ai.messages import Message
 from lemon_otp import frozen
+
+if TYPE_CHECKING:
+    from lemon_ai.errors import ProviderError
 
 ReasoningLevel: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 CacheRetention: TypeAlias = Literal["none", "short", "long"]
@@ -83,7 +86,8 @@ class StreamOptions:
         timeout_ms: Replaces the longest silence allowed while streaming.
         connect_timeout_ms: Replaces the time allowed to open a connection.
         queue_timeout_ms: How long to wait for a slot; 0 fails at once; None takes the dispatcher's own.
-        retry_sleep: Waits between tries in place of the clock: for tests.
+        retry_sleep: Waits between tries in place of the clock; what it raises ends the call.
+        on_retry: Told before each wait: number of the try, how many there may be, seconds, what had failed.
         transport: "sse", "websocket" or "auto".
         metadata: Sent along where the provider takes it, such as `user_id`.
         on_payload: Sees the request body; what it returns, unless None, is sent instead.
@@ -113,6 +117,7 @@ class StreamOptions:
     connect_timeout_ms: int | None = None
     queue_timeout_ms: int | None = None
     retry_sleep: Callable[[float], Awaitable[None]] | None = field(default=None, eq=False, repr=False)
+    on_retry: Callable[[int, int, float, ProviderError], None] | None = field(default=None, eq=False, repr=False)
     transport: Literal["sse", "websocket", "auto"] = "sse"
     metadata: Mapping[str, Any] = field(factory=dict)
     on_payload: Callable[[dict[str, Any]], dict[str, Any] | None] | None = field(default=None, eq=False, repr=False)

@@ -1,22 +1,25 @@
 """Edge. What a session process holds: its file, its agent, its subscribers, and how the three are kept in step."""
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, field
 
 from coding_agent.errors import SessionError, SessionFileChanged, SessionWriteFailed
-from coding_agent.events import SessionEvent, SessionNotice, StorageFailed
-from coding_agent.messages import CustomMessage
+from coding_agent.events import QueueUpdate, SessionEvent, SessionNotice, StorageFailed
+from coding_agent.messages import BashExecutionMessage, CustomMessage
 from coding_agent.session import protocol
 from coding_agent.session.auto_compaction import AutoCompaction
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions
+from coding_agent.session.retrying import Retries
 from coding_agent.session.summary_job import SummaryJob
 from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import Agent, AgentEnd, AgentEvent, Canceled, ErrorEvent
 from lemon_ai import AssistantMessage, Model
 from lemon_otp import Caller, MonitorRef, Pid, wall_ms
+
+NOTHING_QUEUED: Final = QueueUpdate((), ())
 
 
 @define
@@ -33,6 +36,9 @@ class Conversation:
         news: What came while it could start no run; the next one begins with it.
         handed_on: News that the agent has in its queue; whatever its run did not come to starts another.
         held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
+        commands: What the user ran during a run; stored once it is over, so that it stands in no turn.
+        retries: The tries of the model call that is going on.
+        queues: What waits in the queues of the run, as the subscribers were last told.
     """
 
     options: SessionOptions
@@ -55,12 +61,23 @@ class Conversation:
     news: list[CustomMessage] = field(factory=list)
     handed_on: list[CustomMessage] = field(factory=list)
     held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
+    commands: list[BashExecutionMessage] = field(factory=list)
+    retries: Retries = field(factory=Retries)
+    queues: QueueUpdate = NOTHING_QUEUED
 
     # Telling.
 
     def notify(self, event: AgentEvent | SessionNotice, *, entry_id: str | None = None) -> None:
         """Tell every subscriber."""
         self.notifier.broadcast(SessionEvent(self.notifier.session_id, event, entry_id))
+
+    async def notify_queues(self) -> None:
+        """Tell every subscriber what waits in the queues, if that is not what they were told last."""
+        queues = await Agent.queued(self.agent)
+        now = QueueUpdate(queues.steering, queues.follow_up)
+        if now != self.queues:
+            self.queues = now
+            self.notify(now)
 
     # Storing.
 
@@ -88,6 +105,12 @@ class Conversation:
         for message in said:
             await Agent.append_message(self.agent, message)
         return flushed.entry_ids
+
+    async def store_commands(self) -> None:
+        """Store what the user ran meanwhile; the model reads it with the next prompt."""
+        commands, self.commands = self.commands, []
+        for command in commands:
+            await self.store_or_defer(WriteMessage(command), now=True)
 
     def end_turn(self, failures: tuple[SessionError, ...] = ()) -> None:
         """Force the turn to the disk, if the policy is to, and report what did not get there."""
@@ -137,6 +160,7 @@ class Conversation:
         """How things stand."""
         agent = await Agent.get_state(self.agent)
         direct, streams = self.notifier.count()
+        queues = await Agent.queued(self.agent)
         return protocol.SessionState(
             session_id=self.notifier.session_id,
             file=str(self.store.path),
@@ -155,6 +179,12 @@ class Conversation:
             agent=self.agent,
             agent_alive=self.agent.alive,
             restored=self.restored,
+            name=self.store.name,
+            pending_messages=len(queues.steering_messages) + len(queues.follow_up_messages),
+            steering_mode=await Agent.get_steering_mode(self.agent),
+            follow_up_mode=await Agent.get_follow_up_mode(self.agent),
+            auto_compaction=self.options.compaction.enabled,
+            auto_retry=self.retries.enabled,
         )
 
 

@@ -11,12 +11,12 @@ from attrs import evolve, field, frozen
 
 import lemon_ai
 from coding_agent.errors import UnknownTool
-from coding_agent.events import PermissionAsked, PermissionDecided, ProviderSwitched, RateLimitPaused
 from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
 from coding_agent.session.compaction import CompactionSettings
 from coding_agent.session.patience import with_patience
-from coding_agent.session.protocol import model_name
+from coding_agent.session.protocol import Notice, model_name
+from coding_agent.session.retrying import Retries, with_retries_told
 from coding_agent.storage.jsonl import FsyncPolicy
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import AgentKey, AgentMessage, AgentOptions, AgentTool
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SessionTool: TypeAlias = Callable[[Pid], AgentTool]
 """Makes a tool for one session, given its process."""
 
-Tell: TypeAlias = Callable[[ProviderSwitched | RateLimitPaused | PermissionAsked | PermissionDecided], None]
+Tell: TypeAlias = Callable[[Notice], None]
 
 Companion: TypeAlias = Callable[[Pid, Path, Tell], Mapping[str, Any]]
 """Something that goes along with a session: told its process, its file and where to tell the subscribers something when
@@ -154,12 +154,14 @@ def agent_options(
     active: tuple[str, ...],
     messages: tuple[AgentMessage, ...],
     tell: Tell,
+    retries: Retries | None = None,
 ) -> AgentOptions:
     """What the session's agent is started with; `tell` is told what happens to its model calls."""
     settings = dict(options.agent_settings)
     for join in options.companions:
         settings.update(join(self_pid(), options.session_file, tell))
-    settings["stream_fn"] = with_patience(settings.get("stream_fn") or lemon_ai.stream)
+    stream_fn = settings.get("stream_fn") or lemon_ai.stream
+    settings["stream_fn"] = with_patience(stream_fn if retries is None else with_retries_told(retries, stream_fn, tell))
     if options.fallback:
         from coding_agent.session.fallback import with_fallback
 

@@ -3,21 +3,37 @@
 Whatever it refuses is answered with the `CodingAgentError` that says why; `client` raises it in the caller.
 """
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.events import CompactionEnd, PermissionAsked, PermissionDecided, ProviderSwitched, RateLimitPaused
+from coding_agent.events import (
+    AutoRetryStart,
+    CompactionEnd,
+    PermissionAsked,
+    PermissionDecided,
+    ProviderSwitched,
+    RateLimitPaused,
+)
 from coding_agent.session.writes import Write
-from lemon_agent import AgentMessage
+from lemon_agent import AgentMessage, QueueMode
 from lemon_ai import ImageContent, Model, ToolCall
 from lemon_otp import EventStream, Pid, Request
+
+if TYPE_CHECKING:
+    from coding_agent.messages import BashExecutionMessage
+    from coding_agent.storage.session_manager import SessionManager
 
 Phase: TypeAlias = Literal["idle", "turn", "compaction", "branch_summary", "retry"]
 """What a session is busy with. Whatever needs `idle` is refused in every other phase."""
 
 Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 """When a queued prompt reaches the model: before its next call, when the run would end, or with the next prompt."""
+
+
+Notice: TypeAlias = ProviderSwitched | RateLimitPaused | AutoRetryStart | PermissionAsked | PermissionDecided
+"""What processes that work for a session tell its subscribers through it."""
 
 
 @frozen
@@ -34,6 +50,7 @@ class Queue(Request[None]):
 
     text: str
     delivery: Delivery
+    images: tuple[ImageContent, ...] = ()
 
 
 @frozen
@@ -68,7 +85,7 @@ class Deliver:
 class Tell:
     """A notice for the subscribers, from a process that works for the session."""
 
-    notice: ProviderSwitched | RateLimitPaused | PermissionAsked | PermissionDecided
+    notice: Notice
 
 
 @frozen
@@ -131,6 +148,50 @@ class SetActiveTools(Request[None]):
     """Offer the model these of the session's tools from the next request on."""
 
     names: tuple[str, ...]
+
+
+@frozen
+class SetQueueMode(Request[None]):
+    """Let one look at a queue take one message, or all that wait there."""
+
+    queue: Literal["steering", "follow_up"]
+    mode: QueueMode
+
+
+@frozen
+class SetAutoCompaction(Request[None]):
+    """Compact without being asked, or only when asked."""
+
+    enabled: bool
+
+
+@frozen
+class SetAutoRetry(Request[None]):
+    """Ask a provider again after a passing failure, or tell the failure at once."""
+
+    enabled: bool
+
+
+@frozen
+class AbortRetry:
+    """Stop waiting for the next try: the failure is told."""
+
+
+@frozen
+class RecordBash(Request[None]):
+    """Keep a command that the user ran and what it printed: with the conversation when idle, else once the run is over.
+
+    The model reads it with the next prompt; no event tells of it.
+    """
+
+    message: "BashExecutionMessage"
+
+
+@frozen
+class Look(Request[Any]):
+    """Answer what `look` says of the session's store. It must change nothing and be quick."""
+
+    look: "Callable[[SessionManager], Any]"
 
 
 @frozen
@@ -215,6 +276,8 @@ class SessionState:
         pending_writes: Writes waiting for the end of the turn.
         direct_subscribers: Listeners with a mailbox.
         stream_subscribers: Listeners with a bounded stream.
+        name: What a person calls the session.
+        pending_messages: Texts that wait in the queues of the run.
     """
 
     session_id: str
@@ -234,6 +297,12 @@ class SessionState:
     agent: Pid
     agent_alive: bool
     restored: Restored | None = None
+    name: str | None = None
+    pending_messages: int = 0
+    steering_mode: QueueMode = "one_at_a_time"
+    follow_up_mode: QueueMode = "one_at_a_time"
+    auto_compaction: bool = True
+    auto_retry: bool = True
 
 
 @frozen

@@ -14,21 +14,17 @@ from attrs import evolve, frozen
 from coding_agent import session_registry
 from coding_agent.errors import BudgetExceeded, CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
-    ModelUpdate,
-    QueueUpdate,
     SavePoint,
     SessionReset,
     Settled,
-    ThinkingLevelUpdate,
-    ToolsUpdate,
 )
 from coding_agent.messages import CustomMessage
-from coding_agent.session import compacting, navigating, protocol
-from coding_agent.session.conversation import Conversation
+from coding_agent.session import compacting, configuring, navigating, protocol
+from coding_agent.session.conversation import NOTHING_QUEUED, Conversation
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions, agent_options, open_store
+from coding_agent.session.retrying import Retries
 from coding_agent.session.summary_job import SummaryWritten
-from coding_agent.session.writes import WriteActiveToolsChange, WriteModelChange, WriteThinkingLevelChange
 from coding_agent.storage.locations import new_session_file
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
@@ -43,11 +39,12 @@ from lemon_agent import (
     MessageEnd,
     Terminal,
     TurnEnd,
+    TurnStart,
     agent_registry,
     subagent_supervisor,
     user_message,
 )
-from lemon_ai import Model
+from lemon_ai import AssistantMessage
 from lemon_otp import (
     Caller,
     Down,
@@ -99,6 +96,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
         match message:
             case protocol.AbortNow(reason) if state.phase != "idle":
                 await _abort_work(state, reason)
+            case protocol.AbortRetry():
+                state.retries.cut_short()
             case protocol.Deliver():
                 await _deliver(state, message)
         return NoReply(state)
@@ -125,6 +124,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
     async def terminate(self, reason: Any, state: Conversation) -> None:
         if state.job is not None:
             state.job.cancel()
+        for command in state.commands:
+            state.append(command)
         state.end_turn(state.pending.flush(state.store).failures)
         state.notifier.complete_streams(Canceled(("session_down", reason)))
         if state.options.agent_key is not None:
@@ -162,7 +163,7 @@ def _register_again(state: Conversation) -> None:
 
 async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
     session_id = store.header.id
-    me = self_pid()
+    me, retries = self_pid(), Retries()
     owner_watch = None if options.owner is None else monitor(options.owner)
     options = options.begun(me)
     context = store.build_context()
@@ -175,14 +176,15 @@ async def _begin(options: SessionOptions, store: SessionManager) -> Conversation
         options,
         session_id,
         agent_options(
-            options, session_id, model, level, active, messages, lambda notice: send(me, protocol.Tell(notice))
+            options, session_id, model, level, active, messages, lambda notice: send(me, protocol.Tell(notice)), retries
         ),
     )
     await Agent.subscribe(agent)
     _register(session_id, options)
     restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
+    notifier = Notifier(session_id)
     return Conversation(
-        options, store, agent, Notifier(session_id), model, level, active, restored, owner_watch=owner_watch
+        options, store, agent, notifier, model, level, active, restored, owner_watch=owner_watch, retries=retries
     )
 
 
@@ -222,12 +224,12 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
             state.notifier.unsubscribe(message.subscriber)
         case protocol.Store():
             return Reply(await state.store_or_defer(message.write), state)
-        case protocol.SwitchModel():
-            await _switch_model(state, message.model)
-        case protocol.SetThinkingLevel():
-            await _set_thinking_level(state, message.level)
-        case protocol.SetActiveTools():
-            await _set_active_tools(state, message.names)
+        case protocol.RecordBash():
+            state.commands.append(message.message)
+            if state.phase == "idle":
+                await state.store_commands()
+        case protocol.Look(look):
+            return Reply(look(state.store), state)
         case protocol.Compact():
             return await _compact(state, message, caller)
         case protocol.NavigateTree():
@@ -248,6 +250,8 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
             return Reply(await state.describe(), state)
         case protocol.GetMessages():
             return Reply((await Agent.get_state(state.agent)).messages, state)
+        case _:
+            await configuring.apply(state, message)
     return Reply(None, state)
 
 
@@ -272,7 +276,7 @@ async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
     """Start a run with a prompt, or with the news alone."""
     state.phase = "turn"
     try:
-        await _store_settings(state)
+        await configuring.store_settings(state)
         await state.configure_agent()
         waiting, state.next_turn = state.next_turn, []
         news, state.news = state.news, []
@@ -287,15 +291,14 @@ async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
 async def _queue(state: Conversation, request: protocol.Queue) -> None:
     match request.delivery:
         case "steer":
-            Agent.steer(state.agent, user_message(request.text))
+            Agent.steer(state.agent, user_message(request.text, request.images))
         case "follow_up":
-            Agent.follow_up(state.agent, user_message(request.text))
+            Agent.follow_up(state.agent, user_message(request.text, request.images))
         case "next_turn":
             state.next_turn.append(request.text)
         case other:
             assert_never(other)
-    queues = await Agent.queued(state.agent)
-    state.notify(QueueUpdate(queues.steering, queues.follow_up))
+    await state.notify_queues()
 
 
 async def _deliver(state: Conversation, news: protocol.Deliver) -> None:
@@ -325,14 +328,21 @@ async def _abort_work(state: Conversation, reason: str) -> protocol.AbortReport:
     if state.job is not None:
         state.job.cancel()
     Agent.abort(state.agent, reason)
-    state.notify(QueueUpdate((), ()))
+    state.retries.cut_short()
+    state.queues = NOTHING_QUEUED
+    state.notify(state.queues)
     return protocol.AbortReport(True, cleared.steering, cleared.follow_up)
 
 
 async def _handle_event(state: Conversation, event: AgentEvent) -> None:
     match event:
+        case TurnStart():
+            if state.queues != NOTHING_QUEUED:
+                await state.notify_queues()
+            state.notify(event)
         case MessageEnd():
             state.notify(event, entry_id=state.append(event.message))
+            _tell_retries(state, event.message)
             state.handed_on = [message for message in state.handed_on if message is not event.message]
         case TurnEnd():
             state.notify(event)
@@ -346,6 +356,14 @@ async def _handle_event(state: Conversation, event: AgentEvent) -> None:
             await _run_over(state, event)
         case _:
             state.notify(event)
+
+
+def _tell_retries(state: Conversation, message: Any) -> None:
+    if isinstance(message, AssistantMessage):
+        failed = message.stop_reason in ("error", "aborted")
+        over = state.retries.over(success=not failed, error=message.error_message or message.stop_reason)
+        if over is not None:
+            state.notify(over)
 
 
 async def _run_over(state: Conversation, terminal: Terminal) -> None:
@@ -378,6 +396,7 @@ def _told(terminal: Terminal) -> Terminal:
 async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None:
     state.phase = "idle"
     await state.flush()
+    await state.store_commands()
     state.notify(Settled(outcome, reason, len(state.next_turn)))
     waiters, state.waiters = state.waiters, []
     for caller, answer in waiters:
@@ -463,37 +482,3 @@ async def _reset(state: Conversation) -> str:
     for join in options.companions:
         join(me, file, lambda notice: send(me, protocol.Tell(notice)))
     return session_id
-
-
-# Settings of the conversation: in memory at once, on disk now or at the end of the turn.
-
-
-async def _switch_model(state: Conversation, model: Model) -> None:
-    await state.store_or_defer(WriteModelChange(model.provider, model.id))
-    state.model, state.compaction = model, state.compaction.reset()
-    await Agent.set_model(state.agent, model)
-    state.notify(ModelUpdate(model.provider, model.id))
-
-
-async def _set_thinking_level(state: Conversation, level: str) -> None:
-    await state.store_or_defer(WriteThinkingLevelChange(level))
-    state.thinking_level = level
-    await Agent.set_thinking_level(state.agent, level)
-    state.notify(ThinkingLevelUpdate(level))
-
-
-async def _set_active_tools(state: Conversation, names: tuple[str, ...]) -> None:
-    tools = state.options.tools_named(names)
-    await state.store_or_defer(WriteActiveToolsChange(names))
-    state.active_tools = names
-    await Agent.set_tools(state.agent, tools)
-    state.notify(ToolsUpdate(names))
-
-
-async def _store_settings(state: Conversation) -> None:
-    """Write down the model and level a prompt will run with, where the file says otherwise or nothing yet."""
-    context = state.store.build_context()
-    if context.model != protocol.model_name(state.model):
-        await state.store_or_defer(WriteModelChange(state.model.provider, state.model.id), now=True)
-    if context.thinking_level != state.thinking_level:
-        await state.store_or_defer(WriteThinkingLevelChange(state.thinking_level), now=True)
