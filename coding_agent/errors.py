@@ -14,6 +14,7 @@ CodingAgentError
 │   └── UnknownRun           no run of a subagent has that id
 ├── HostUnreachable          no running host answered at its control socket
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
+├── UnreadableFile           a file of a person's or a project's gave no text
 ├── SessionError             something about one session file; `path` names it
 │   ├── SessionNotFound      there is no such file
 │   ├── NotASession          the file, or the folder, is not a session we can read
@@ -184,6 +185,22 @@ class UnsafeRuntimeDir(CodingAgentError):
 
     def __str__(self) -> str:
         return f"{self.path} cannot hold the control socket: {self.reason}"
+
+
+@define(eq=False)
+class UnreadableFile(CodingAgentError):
+    """A file that somebody wrote for the agent gave no text; whoever asked for it goes on without.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong with it.
+    """
+
+    path: Path
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
 
 
 @define(eq=False)

@@ -1,34 +1,33 @@
-"""The system prompt: who the agent is, what it can use, where it works, and what the project says of itself.
+"""Pure. The system prompt: who the agent is, what it can use, where it works, what the project says of itself.
 
-`system_prompt` is pure; `context_files` reads the disk. The date is a day, so that a provider's prompt cache stays
-valid.
+The date is a day, so that a provider's prompt cache stays valid.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attrs import frozen
+from coding_agent.resources.context_files import FILE_BYTES_MAX as CONTEXT_FILE_BYTES_MAX
+from coding_agent.resources.context_files import ContextFile, read_context
 
-CONTEXT_FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
-CONTEXT_FILE_BYTES_MAX = 32 * 1024
+if TYPE_CHECKING:
+    from coding_agent.resources.skills import Skill
 
 _IDENTITY = """\
 You are a coding agent at work in a person's project. Use the tools to look before you answer, make the changes that
 were asked for and no others, and say plainly what you did, what you saw and what failed."""
 
 
-@frozen
-class ContextFile:
-    """What a project file says to every agent that works below its folder."""
-
-    path: Path
-    text: str
-    truncated: bool = False
-
-
 def system_prompt(
-    *, cwd: Path, tools: Iterable[tuple[str, str]], context: Sequence[ContextFile], today: date, extra: str = ""
+    *,
+    cwd: Path,
+    tools: Iterable[tuple[str, str]],
+    context: Sequence[ContextFile],
+    today: date,
+    extra: str = "",
+    custom: str | None = None,
+    skills: Sequence["Skill"] = (),
 ) -> str:
     """Compose the prompt; empty parts leave no trace.
 
@@ -38,48 +37,34 @@ def system_prompt(
         context: Project files, the nearest last, so that it has the last word.
         today: The day to state.
         extra: Text of the caller's, put after the identity.
+        custom: Stands in for the identity and the list of tools.
+        skills: Those the model may use; told only when it can read their files.
     """
-    tool_lines = "\n".join(f"- {name}: {description.splitlines()[0]}" for name, description in tools if description)
+    named = list(tools)
+    tool_lines = "\n".join(f"- {name}: {description.splitlines()[0]}" for name, description in named if description)
+    identity = [_IDENTITY] if custom is None else [custom.strip()]
     parts = [
-        _IDENTITY,
+        *identity,
         extra.strip(),
-        f"Tools:\n{tool_lines}" if tool_lines else "",
+        f"Tools:\n{tool_lines}" if tool_lines and custom is None else "",
         *(_context_part(file) for file in context),
+        _skills_part(skills) if skills and any(name == "read" for name, _ in named) else "",
         f"Today is {today.isoformat()}.\nThe working folder is {cwd}. Relative paths start there.",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def context_files(cwd: Path) -> list[ContextFile]:
-    """Read the first of `AGENTS.md`, `CLAUDE.md` in each folder from the root down to `cwd`.
-
-    A file reached by two names counts once; one that cannot be read is left out.
-    """
-    found: list[ContextFile] = []
-    seen: set[Path] = set()
-    for folder in [*reversed(cwd.parents), cwd]:
-        for name in CONTEXT_FILE_NAMES:
-            file = _read(folder / name, seen)
-            if file is not None:
-                found.append(file)
-                break
-    return found
-
-
-def _read(path: Path, seen: set[Path]) -> ContextFile | None:
-    try:
-        real = path.resolve(strict=True)
-        if real in seen or not real.is_file():
-            return None
-        with real.open("rb") as source:
-            raw = source.read(CONTEXT_FILE_BYTES_MAX + 1)
-    except OSError:
-        return None
-    seen.add(real)
-    text = raw[:CONTEXT_FILE_BYTES_MAX].decode("utf-8", errors="ignore").strip()
-    return ContextFile(path, text, truncated=len(raw) > CONTEXT_FILE_BYTES_MAX) if text else None
+    """The project's files for every agent, from the root down to `cwd`; see `read_context`."""
+    return read_context(cwd).files
 
 
 def _context_part(file: ContextFile) -> str:
     note = f"\n[cut after {CONTEXT_FILE_BYTES_MAX} bytes]" if file.truncated else ""
     return f"From {file.path}:\n{file.text}{note}"
+
+
+def _skills_part(skills: Sequence["Skill"]) -> str:
+    from coding_agent.resources.skills import listing
+
+    return listing(skills)

@@ -24,6 +24,7 @@ from lemon_ai import Model, StreamOptions, UnknownModel, find_model
 from lemon_otp import Pid, self_pid
 
 if TYPE_CHECKING:
+    from coding_agent.resources import Resources
     from coding_agent.session.budget import Account
     from coding_agent.session.fallback import Candidate
 
@@ -60,6 +61,8 @@ class SessionOptions:
         owner: When this process ends, however it does, so does the session.
         agent_key: What its agent is called in the agent registry, for one that is another session's subagent.
         companions: What goes along with it: permissions, checkpoints.
+        resources: What the person and the project say in files; without it, the project's context files are read anew
+            for each prompt.
     """
 
     cwd: Path
@@ -82,6 +85,7 @@ class SessionOptions:
     owner: Pid | None = None
     agent_key: AgentKey | None = None
     companions: tuple[Companion, ...] = field(default=(), repr=False)
+    resources: Resources | None = field(default=None, repr=False)
 
     def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:
         """The same options, with these tools to make as well."""
@@ -123,13 +127,16 @@ class SessionOptions:
         return tuple(by_name[name] for name in names)
 
     def system_prompt_for(self, active: tuple[str, ...]) -> str:
-        """The system prompt as of now: today's date, the project files as they stand."""
+        """The system prompt as of now."""
+        found = self.resources
         return system_prompt(
             cwd=self.cwd,
             tools=[(tool.name, tool.description) for tool in self.tools_named(active)],
-            context=context_files(self.cwd),
+            context=context_files(self.cwd) if found is None else found.context,
             today=date.today(),
-            extra=self.extra_prompt,
+            extra="\n\n".join(part for part in (self.extra_prompt, found.append_prompt if found else "") if part),
+            custom=found.system_prompt if found else None,
+            skills=found.skills if found else (),
         )
 
 

@@ -76,11 +76,17 @@ class Definitions:
         return found
 
 
-def load_definitions(cwd: Path, home: Path | None = None) -> Definitions:
-    """Read the definitions that hold in a working folder; a file that cannot be used is a problem of its own."""
+def load_definitions(cwd: Path, home: Path | None = None, *, project: bool = True) -> Definitions:
+    """Read the definitions that hold in a working folder; a file that cannot be used is a problem of its own.
+
+    Args:
+        cwd: The working folder.
+        home: The home folder; None for the person's own.
+        project: Read those of the working folder; without, they are as if they were not there.
+    """
     by_name: dict[str, Definition] = {}
     problems: list[BadDefinition] = []
-    for folder in (BUILT_IN, (home or Path.home()) / FOLDER, cwd / FOLDER):
+    for folder in (BUILT_IN, (home or Path.home()) / FOLDER, *((cwd / FOLDER,) if project else ())):
         for path in _files(folder, problems):
             try:
                 definition = read_definition(path)

@@ -9,33 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from coding_agent.errors import BadUsage
+from coding_agent.settings.values import Settings
 
 RUNTIME_DIR_BYTES_MAX: Final = 80
 """The path of a socket has a hundred bytes or so on every system; this leaves room for its name."""
-
-
-@frozen
-class Settings:
-    """How the host runs.
-
-    Attributes:
-        cwd: The folder the agent works in; it exists and can be read.
-        session_dir: Where session files are kept, a folder for each `cwd` inside.
-        runtime_dir: A private folder for the control socket of a running host.
-        model: `provider/model`, or None to choose one that is there.
-        base_url: Where an OpenAI-compatible server listens, or None for the provider's own address.
-        thinking_level: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`.
-    """
-
-    cwd: Path
-    session_dir: Path
-    runtime_dir: Path
-    model: str | None = None
-    base_url: str | None = None
-    thinking_level: str = "off"
 
 
 def read_settings(
@@ -70,6 +48,8 @@ def read_settings(
         model=model or environ.get("LEMON_MODEL") or None,
         base_url=base_url or environ.get("LEMON_BASE_URL") or None,
         thinking_level=thinking_level or "off",
+        home=home,
+        config_dir=Path(environ.get("XDG_CONFIG_HOME") or home / ".config").absolute() / "lemon",
     )
 
 
