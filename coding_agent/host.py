@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from coding_agent.errors import BadUsage, CodingAgentError
+from coding_agent.own_environment import hide_secrets
 
 EXIT_DONE: Final = 0
 EXIT_ERROR: Final = 1
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_streams(as_json="--json" in arguments)
+    hide_secrets()
     command = COMMANDS.get(arguments[0]) if arguments else None
     try:
         code = command(arguments[1:]) if command else _prompt_command(arguments)

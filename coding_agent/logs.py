@@ -1,4 +1,8 @@
-"""Where the program's own warnings and crash reports go: a private file, so that a person's terminal stays theirs."""
+"""Where the program's own warnings and crash reports go: a private file, so that a person's terminal stays theirs.
+
+Whatever is written has gone through redaction: the values of our environment that look like secrets by their names, and
+everything that looks like a secret by itself.
+"""
 
 import logging
 import os
@@ -20,8 +24,10 @@ def log_file(environ: Mapping[str, str]) -> Path:
 def set_up(environ: Mapping[str, str], *, verbose: bool = False) -> None:
     """Send warnings and crash reports to the log file, and with `verbose` to standard error as well."""
     handlers: list[logging.Handler] = [PrivateFile(log_file(environ))]
+    handlers[0].setFormatter(Redacting(environ, "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"))
     if verbose:
         handlers.append(logging.StreamHandler())
+        handlers[1].setFormatter(Redacting(environ, "%(message)s"))
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = handlers
@@ -34,7 +40,6 @@ class PrivateFile(logging.Handler):
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)
         self.path = path
-        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -44,3 +49,17 @@ class PrivateFile(logging.Handler):
                 file.write(self.format(record) + "\n")
         except OSError:
             return
+
+
+class Redacting(logging.Formatter):
+    """Shows a record without secrets. What it needs is looked up with the first record: most runs have none."""
+
+    def __init__(self, environ: Mapping[str, str], form: str) -> None:
+        super().__init__(form)
+        self._environ = environ
+
+    def format(self, record: logging.LogRecord) -> str:
+        from coding_agent.own_environment import secrets_in
+        from lemon_ai import redact
+
+        return redact(super().format(record), secrets_in(self._environ))

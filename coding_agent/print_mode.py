@@ -33,7 +33,7 @@ from coding_agent.tools.visible_text import plain
 from coding_agent.user_models import UserModels, user_models
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
-from lemon_ai import AssistantMessage, get_text, use_catalog
+from lemon_ai import AssistantMessage, get_text, redact, use_catalog
 from lemon_otp import (
     Down,
     Pid,
@@ -201,6 +201,6 @@ def main_argument(args: Any) -> str:
     """The argument that says most about a call, on one short line."""
     for value in args.values() if hasattr(args, "values") else ():
         if isinstance(value, str) and value.strip():
-            line = value.strip().splitlines()[0]
+            line = redact(value.strip().splitlines()[0])
             return line if len(line) <= 80 else line[:79] + "…"
     return ""

@@ -22,14 +22,19 @@ from lemon_ai.model_cache import ModelCache
 from lemon_ai.provider_registry import NAME as REGISTRY
 from lemon_ai.provider_registry import ProviderRegistry
 from lemon_ai.providers.builtin import Connections, register_builtin
-from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, get_env, put_env
+from lemon_ai.redaction import redact
+from lemon_otp import Application, DynamicSupervisor, Pid, Supervisor, TaskSupervisor, clean_reports, get_env, put_env
 
 SUPERVISOR: Final = "lemon_ai.supervisor"
 _CONNECTIONS: Final = "connections"
 
 
 async def _start() -> Pid:
-    """Start the tree; the providers of this package are registered before anything can be called."""
+    """Start the tree; the providers of this package are registered before anything can be called.
+
+    From then on crash reports of this runtime are redacted.
+    """
+    clean_reports(redact)
     ProviderRegistry.init_table()
     config = get_env("lemon_ai", "admission", Config())
     supervisor = await Supervisor.start_link(

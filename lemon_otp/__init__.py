@@ -16,6 +16,7 @@ from lemon_otp.application import (
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import ChildCounts, ChildInfo
 from lemon_otp.clock import Clock, monotonic_s, wall_ms
+from lemon_otp.crash_reports import clean_reports
 from lemon_otp.dynamic_supervisor import DynamicSupervisor
 from lemon_otp.errors import (
     AlreadyPresent,
@@ -221,6 +222,7 @@ __all__ = [
     "call",
     "cancel_timer",
     "cast",
+    "clean_reports",
     "current_runtime",
     "define",
     "demonitor",

@@ -1,7 +1,8 @@
 """Edge. What is logged and told when a process ends badly.
 
 A report is one record of the logger "lemon_otp" whose `crash` attribute holds the facts, and the telemetry
-event ("lemon_otp", "process", "crash"). Values are shown by a bounded repr that cannot raise.
+event ("lemon_otp", "process", "crash"). Values are shown by a bounded repr that cannot raise, and go through what
+`clean_reports` was given, so that whoever knows what a secret looks like can keep it out.
 
 Emits: telemetry ("lemon_otp", "process", "crash"), ("lemon_otp", "process", "zombie")
 """
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from lemon_otp import telemetry
 from lemon_otp.exits import describe
+from lemon_otp.scheduler import CURRENT
 from lemon_otp.values import frozen
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("lemon_otp")
 
 NO_MESSAGE: Final = "(none)"
+_CLEANER: Final = "crash_reports.cleaner"
 
 
 @frozen
@@ -37,16 +41,22 @@ class CrashReport:
     traceback: str
 
 
+def clean_reports(cleaner: Callable[[str], str]) -> None:
+    """From now on every text in a crash report of this runtime is `cleaner(text)`. It must not raise."""
+    CURRENT.get().runtime.store[_CLEANER] = cleaner
+
+
 def report_crash(process: Process, reason: Any, last_message: str = NO_MESSAGE, state: str = "") -> CrashReport:
     """Log that `process` crashed and execute the telemetry event."""
     error = reason if isinstance(reason, BaseException) else None
-    where = "".join(traceback.format_exception(error)) if error is not None else ""
+    clean = process.runtime.store.get(_CLEANER, str)
+    where = clean("".join(traceback.format_exception(error))) if error is not None else ""
     report = CrashReport(
         pid=repr(process),
         initial_call=process.initial_call(),
-        reason=describe(reason),
-        last_message=last_message,
-        state=state,
+        reason=clean(describe(reason)),
+        last_message=clean(last_message),
+        state=clean(state),
         ancestors=tuple(repr(pid) for pid in process.ancestors()),
         traceback=where,
     )

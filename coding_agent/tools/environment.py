@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coding_agent.own_environment import SECRET_NAME
+
 PASSED: Final = frozenset(
     """
     PATH HOME USER LOGNAME SHELL PWD LANG LANGUAGE TZ TZDIR TMPDIR TMP TEMP HOSTNAME DISPLAY WAYLAND_DISPLAY
@@ -22,12 +24,6 @@ PASSED: Final = frozenset(
 """Names a program gets from us. A list of what is let through, because nobody can list every secret's name."""
 
 PASSED_PREFIXES: Final = ("LC_", "XDG_")
-
-SECRET_NAME: Final = re.compile(
-    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(^|_|PG)PASS(_|$)|CREDENTIAL|AUTH(?!OR|_SOCK)|COOKIE|SESSION_ID|BEARER|PRIVATE",
-    re.IGNORECASE,
-)
-"""A name that says "secret" is never passed by a pattern, only when the user spelled it out in full."""
 
 PASSWORD_IN_URL: Final = re.compile(r"//[^/\s@]*:[^/\s@]*@")
 
