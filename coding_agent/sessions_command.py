@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from coding_agent.errors import CodingAgentError
+from coding_agent.exporting.formats import FORMATS, Format, export, to_document
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
-from coding_agent.storage.export import FORMATS, Format, export, to_document
 from coding_agent.storage.listing import list_sessions
 from coding_agent.storage.locations import default_session_dir
 from coding_agent.storage.opening import open_for_reading
@@ -73,7 +73,10 @@ def _fork_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _export_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, help="what to write; markdown by default, json with --json")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--format", choices=FORMATS, help="what to write; markdown by default, json with --json")
+    for form in ("html", "markdown"):
+        which.add_argument(f"--{form}", dest="format", action="store_const", const=form, help=f"--format {form}")
     parser.add_argument("-o", "--output", type=Path, help="write to this new file instead of standard output")
 
 

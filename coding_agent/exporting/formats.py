@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
+from coding_agent.exporting.clean import Cleaner
+from coding_agent.exporting.page import html_page
 from coding_agent.messages import (
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -34,9 +35,29 @@ _Part: TypeAlias = tuple[str, str, bool]
 """A heading, its text, and whether the text is shown letter by letter."""
 
 
-def export(manager: SessionManager, form: Format) -> str:
-    """A session as text of some format. `json` and `jsonl` hold every branch, the others the current one."""
-    return _EXPORTERS[form](manager)
+def export(manager: SessionManager, form: Format, *, secrets: Iterable[str] = ()) -> str:
+    """A session as text of some format.
+
+    `json` and `jsonl` are copies: every entry as it is stored, so that another program can go on with them. `html` and
+    `markdown` are for people: without what looks like a secret and without terminal codes. `html` and the copies hold
+    every branch, `markdown` the current one as a model would be given it.
+
+    Args:
+        manager: The session.
+        form: Which format.
+        secrets: Exact values that are hidden from people beside what looks like a secret.
+    """
+    match form:
+        case "json":
+            return json.dumps(to_document(manager), ensure_ascii=False, indent=2) + "\n"
+        case "jsonl":
+            return _jsonl(manager)
+        case "markdown":
+            return _markdown(manager, Cleaner.hiding(secrets))
+        case "html":
+            return html_page(manager, secrets=secrets)
+        case _:
+            assert_never(form)
 
 
 def to_document(manager: SessionManager) -> dict[str, Any]:
@@ -51,10 +72,6 @@ def to_document(manager: SessionManager) -> dict[str, Any]:
     }
 
 
-def _json(manager: SessionManager) -> str:
-    return json.dumps(to_document(manager), ensure_ascii=False, indent=2) + "\n"
-
-
 def _jsonl(manager: SessionManager) -> str:
     log = manager.log
     lines = [encode(_header(manager))]
@@ -66,39 +83,13 @@ def _header(manager: SessionManager) -> dict[str, Any]:
     return {**manager.header.data, "version": 3}
 
 
-def _markdown(manager: SessionManager) -> str:
-    lines = [f"# {_title(manager)}", "", f"`{manager.path}`"]
-    for heading, text, verbatim in _parts(manager):
+def _markdown(manager: SessionManager, cleaner: Cleaner) -> str:
+    lines = [f"# {cleaner.text(_title(manager))}", "", f"`{manager.path}`"]
+    for heading, said, verbatim in _parts(manager):
+        text = cleaner.text(said)
         fence = "`" * max(3, _longest_fence(text) + 1)
-        lines += ["", f"## {heading}", "", f"{fence}\n{text}\n{fence}" if verbatim else text]
+        lines += ["", f"## {cleaner.text(heading)}", "", f"{fence}\n{text}\n{fence}" if verbatim else text]
     return "\n".join(lines) + "\n"
-
-
-def _html(manager: SessionManager) -> str:
-    body = "\n".join(
-        f"<section><h2>{html.escape(heading)}</h2>"
-        + (f"<pre>{html.escape(text)}</pre>" if verbatim else f"<p>{html.escape(text)}</p>")
-        + "</section>"
-        for heading, text, verbatim in _parts(manager)
-    )
-    title = html.escape(_title(manager))
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"</head>\n<body><h1>{title}</h1>\n{body}\n</body></html>\n"
-    )
-
-
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "h2{font-size:1rem;border-top:1px solid #ccc;padding-top:.5rem}p{white-space:pre-wrap}"
-    "pre{overflow:auto;background:#f4f4f4;padding:.5rem}"
-)
-_EXPORTERS: Final[Mapping[Format, Callable[[SessionManager], str]]] = {
-    "markdown": _markdown,
-    "html": _html,
-    "json": _json,
-    "jsonl": _jsonl,
-}
 
 
 def _title(manager: SessionManager) -> str:
@@ -118,7 +109,9 @@ def _message_parts(message: Any) -> Iterator[_Part]:
             yield from _answer_parts(message)
         case ToolResultMessage():
             yield (
-                f"Result of {message.tool_name}" + (", an error" if message.is_error else ""),
+                f"Result of {message.tool_name}"
+                + (", an error" if message.is_error else "")
+                + (", untrusted content" if message.trust == "untrusted" else ""),
                 _plain(message.content),
                 True,
             )
