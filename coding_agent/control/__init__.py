@@ -1,4 +1,4 @@
 """How another terminal looks at a running host: a Unix socket in a private folder.
 
-`listener` is the process on the host's side, `client` the plain blocking other end, `protocol` the lines between them.
+`listener` is the process on the host's side, `client` the plain blocking other end, `operations` what can be asked.
 """

@@ -7,8 +7,9 @@ from typing import Any
 
 from attrs import frozen
 
-from coding_agent.control.protocol import SOCKET_PREFIX, SOCKET_SUFFIX, encode
+from coding_agent.control.protocol import SOCKET_PREFIX, SOCKET_SUFFIX
 from coding_agent.errors import HostUnreachable
+from lemon_otp import repl
 
 
 @frozen
@@ -38,7 +39,7 @@ def ask(path: Path, request: dict[str, Any], *, timeout_s: float = 5.0) -> dict[
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
-            connection.sendall(encode(request))
+            connection.sendall(repl.encode(request))
             connection.shutdown(socket.SHUT_WR)
             answer = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
     except TimeoutError as error:
@@ -58,5 +59,10 @@ def ask_all(runtime_dir: Path, request: dict[str, Any], *, timeout_s: float = 5.
             value = ask(path, request, timeout_s=timeout_s)
         except HostUnreachable:
             continue
-        answers.append(HostAnswer(int(path.name[len(SOCKET_PREFIX) : -len(SOCKET_SUFFIX)]), value))
+        answers.append(HostAnswer(os_pid_of(path), value))
     return answers
+
+
+def os_pid_of(path: Path) -> int:
+    """The process id of the host behind a socket."""
+    return int(path.name[len(SOCKET_PREFIX) : -len(SOCKET_SUFFIX)])

@@ -1,41 +1,16 @@
-"""Pure. The lines between a running host and whoever looks at it: one JSON request, one JSON answer, both ending in LF.
+"""Value. Where a host's control socket is; what is said through it is `lemon_otp.repl`'s, one JSON object a line.
 
-A request is `{"op": NAME, ...}`; the answer is `{"ok": true, ...}` or `{"ok": false, "error": TEXT}`.
+A question is `{"op": NAME, ...}`; the answer is `{"ok": true, ...}` or `{"ok": false, "error": TEXT}`.
 """
 
-import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+import os
+from pathlib import Path
+from typing import Final
 
-REQUEST_BYTES_MAX: Final = 64 * 1024
 SOCKET_PREFIX: Final = "host-"
 SOCKET_SUFFIX: Final = ".sock"
 
-Operation = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-
-def answer(line: bytes, operations: Mapping[str, Operation]) -> bytes:
-    """The answer to one request line; whatever is wrong with the line becomes an `error` answer, never an exception."""
-    try:
-        request = json.loads(line)
-    except ValueError:
-        return failure("the request is not a line of JSON")
-    if not isinstance(request, dict):
-        return failure('the request is not an object such as {"op": "tree"}')
-    operation = operations.get(str(request.get("op")))
-    if operation is None:
-        return failure(f"unknown operation {request.get('op')!r}; there are: {', '.join(sorted(operations))}")
-    try:
-        return encode({"ok": True, **operation(request)})
-    except Exception as error:
-        return failure(f"{type(error).__name__}: {error}")
-
-
-def failure(text: str) -> bytes:
-    """The answer that says what went wrong."""
-    return encode({"ok": False, "error": text})
-
-
-def encode(value: Mapping[str, Any]) -> bytes:
-    """One line of JSON; what JSON has no form for becomes its text."""
-    return json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+def socket_path(runtime_dir: Path, os_pid: int | None = None) -> Path:
+    """The socket of the host with this process id; this very process when None."""
+    return runtime_dir / f"{SOCKET_PREFIX}{os.getpid() if os_pid is None else os_pid}{SOCKET_SUFFIX}"

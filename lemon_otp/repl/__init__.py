@@ -1,0 +1,41 @@
+"""A running tree, looked into from a prompt: `await serve(path)` in the program, `python -m lemon_otp.repl` beside it.
+
+Inside the program `run_command("tree")` gives the same text. Packages above add what they know with `add_operation`.
+"""
+
+from lemon_otp.repl.answering import ask, wanted
+from lemon_otp.repl.operations import (
+    Answer,
+    Emit,
+    Later,
+    Operation,
+    Refusal,
+    add_operation,
+    find_operation,
+    operations,
+)
+from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, private_folder
+from lemon_otp.repl.serving import ControlSocket, Taken
+from lemon_otp.repl.wire import VERSION, BadRequest, encode, failure
+
+__all__ = [
+    "VERSION",
+    "Answer",
+    "BadRequest",
+    "ControlSocket",
+    "Emit",
+    "Later",
+    "Operation",
+    "Refusal",
+    "Taken",
+    "UnsafeFolder",
+    "add_operation",
+    "ask",
+    "bind_private",
+    "encode",
+    "failure",
+    "find_operation",
+    "operations",
+    "private_folder",
+    "wanted",
+]

@@ -1,0 +1,52 @@
+"""Edge. A Unix socket that only this user can reach: mode 0600, in a folder of mode 0700."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+class UnsafeFolder(Exception):
+    """The folder cannot hold a private socket; the text says why."""
+
+
+def bind_private(path: Path) -> socket.socket:
+    """A socket bound to `path`; one that was left there is taken away.
+
+    Raises:
+        UnsafeFolder: The folder lets others in, or takes no sockets. Nothing is left behind.
+    """
+    private_folder(path.parent)
+    with suppress(OSError):  # what cannot be removed cannot be bound either, which says why
+        path.unlink()
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(bound.fileno(), 0o600)  # before it has a name: nobody connects in between
+        bound.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:  # the path is longer than a socket's may be, or the folder takes no sockets
+        bound.close()
+        raise UnsafeFolder(str(error)) from error
+    return bound
+
+
+def private_folder(path: Path) -> None:
+    """Make the folder that only this user can enter, or make sure that it is one.
+
+    Raises:
+        UnsafeFolder: It is a link, belongs to somebody else or lets others in.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise UnsafeFolder("it is not a folder")
+        if found.st_uid != os.getuid():
+            raise UnsafeFolder("it belongs to another user")
+        if found.st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError as error:
+        raise UnsafeFolder(str(error)) from error

@@ -1,0 +1,303 @@
+"""The control socket: many questions on one connection, and an answer whatever the event loop does."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+
+from lemon_otp import Pid, monitor, receive, repl, self_pid, sleep_s, spawn
+from lemon_otp.repl.serving import FEED_BYTES_MAX
+from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION
+
+pytestmark = pytest.mark.usefixtures("runtime")
+
+
+@pytest.fixture
+async def path(tmp_path: Path, runtime: Any) -> AsyncIterator[Path]:
+    """A served socket of the test's own runtime."""
+    file = tmp_path / "run" / "host.sock"
+    control = repl.ControlSocket(repl.bind_private(file), file, held_s=0.1)
+    control.start()
+    yield file
+    control.close()
+
+
+@define
+class Line:
+    """A bare connection, from the loop's side."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def open(cls, path: Path) -> "Line":
+        return cls(*await asyncio.open_unix_connection(path, limit=1 << 26))
+
+    def say(self, **request: Any) -> None:
+        self.writer.write(json.dumps(request).encode() + b"\n")
+
+    async def hear(self) -> dict[str, Any] | None:
+        line = await self.reader.readline()
+        return json.loads(line) if line else None
+
+    async def greet(self) -> None:
+        self.say(op="hello", version=VERSION)
+        assert (await self.hear() or {})["ok"]
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@pytest.fixture
+async def line(path: Path) -> AsyncIterator[Line]:
+    """A connection that stays open."""
+    opened = await Line.open(path)
+    await opened.greet()
+    yield opened
+    opened.close()
+
+
+def blocking(path: Path, *lines: bytes, half_close: bool = False) -> bytes:
+    """What a plain program hears that says this and reads to the end."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(path))
+        for line in lines:
+            connection.sendall(line)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize("half_close", [True, False])
+async def test_a_connection_without_a_greeting_gets_one_answer_and_is_closed(path: Path, half_close: bool) -> None:
+    """As a script asks: one line in, one line out, the end; whether or not it says that it has nothing more to say."""
+    said = await asyncio.to_thread(blocking, path, b'{"op": "tree"}\n', half_close=half_close)
+    answer = json.loads(said)
+    assert answer["ok"]
+    assert any(node["id"] == "attached" for node in answer["tree"])
+
+
+async def test_many_questions_go_over_one_connection_and_their_answers_carry_their_ids(line: Line) -> None:
+    """Two requests at once are both answered, whichever comes first."""
+    line.say(id=1, op="tree")
+    line.say(id="two", op="tree")
+    answers = [await line.hear(), await line.hear()]
+    assert {answer["id"] for answer in answers if answer} == {1, "two"}
+    line.say(id=3, op="nonsense")
+    refused = await line.hear()
+    assert refused is not None
+    assert (refused["ok"], refused["id"], refused["code"]) == (False, 3, "bad_request")
+    line.say(id=4, op="tree")
+    assert (await line.hear() or {})["ok"]
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+async def test_another_version_is_told_which_one_is_spoken_here(path: Path, version: Any) -> None:
+    """One line that names both versions, a code for programs, and the end of the connection."""
+    said = await asyncio.to_thread(blocking, path, json.dumps({"op": "hello", "version": version}).encode() + b"\n")
+    answer = json.loads(said)
+    assert (answer["ok"], answer["code"], answer["version"]) == (False, "version_skew", VERSION)
+    assert str(VERSION) in answer["error"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"op": null}\n',
+        b'{"op": ["tree"]}\n',
+        b'{"op": "cancel", "id": 1}\n',
+        b'{"id": {}, "op": "tree"}\n',
+        b"[" * 100_000 + b"\n",
+        b"x" * (REQUEST_BYTES_MAX + 2),
+    ],
+    ids=range(9),
+)
+async def test_whatever_is_no_request_is_refused_in_words(path: Path, said: bytes) -> None:
+    """One answer with an error, and the host goes on."""
+    answer = json.loads(await asyncio.to_thread(blocking, path, said))
+    assert not answer["ok"]
+    assert answer["error"]
+    assert json.loads(await asyncio.to_thread(blocking, path, b'{"op": "tree"}\n'))["ok"]
+
+
+async def test_only_this_user_can_reach_the_socket_and_it_is_gone_in_the_end(path: Path) -> None:
+    """Mode 0600 in a folder of mode 0700; no file is left when the owner ends."""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_the_socket_ends_with_the_process_that_serves_it(tmp_path: Path) -> None:
+    """However it ends."""
+    file = tmp_path / "own.sock"
+
+    async def serves() -> None:
+        repl.ControlSocket(repl.bind_private(file), file).start()
+        await sleep_s(0)
+
+    monitor(spawn(serves))
+    await receive()
+    assert not file.exists()
+
+
+def hold(seconds: float) -> None:
+    """A handler that does not let go of the event loop."""
+    time.sleep(seconds)
+
+
+async def test_while_a_handler_holds_the_loop_the_thread_answers_with_the_stack_that_holds_it(path: Path) -> None:
+    """The answer is said to be partial, names the process that holds the loop and shows its real frames."""
+
+    async def held() -> str:
+        asked = asyncio.to_thread(blocking, path, b'{"op": "tree"}\n')
+        waiting = asyncio.gather(asked)
+        await asyncio.sleep(0)
+        hold(0.8)
+        return json.loads((await waiting)[0])
+
+    answer: Any = await held()
+    assert answer["ok"]
+    assert "held up" in answer["partial"]
+    assert answer["held"]["pid"] is None or answer["held"]["holder"].startswith("<pid")
+    assert any(frame["function"] == "hold" and "time.sleep" in frame["line"] for frame in answer["held"]["stack"])
+    assert any(node["id"] == "attached" for node in answer["tree"])
+
+
+async def counts(request: Any, emit: repl.Emit) -> dict[str, Any]:
+    """A feed of numbers."""
+    for number in range(request.get("count", 3)):
+        emit(number)
+    if request.get("stay"):
+        await sleep_s(3600)
+    return {"count": request.get("count", 3)}
+
+
+async def test_a_feed_says_things_until_it_ends_or_is_cancelled(line: Line) -> None:
+    """Each event carries the request's id; other questions are answered in between."""
+    repl.add_operation(repl.Operation("counts", counts, "feed"))
+    line.say(id=7, op="counts")
+    heard = [await line.hear() for _ in range(4)]
+    assert [answer.get("event") for answer in heard if answer] == [0, 1, 2, None]
+    assert heard[-1] == {"id": 7, "ok": True, "count": 3, "end": True}
+    line.say(id=8, op="counts", count=1, stay=True)
+    assert (await line.hear() or {})["event"] == 0
+    line.say(id=9, op="tree")
+    tree = await line.hear()
+    assert tree is not None
+    assert any("repl[counts]" in node["id"] for node in tree["tree"])
+    line.say(id=8, op="cancel")
+    assert await line.hear() == {"id": 8, "ok": True, "end": True}
+
+
+async def test_a_feed_ends_when_its_asker_has_gone(path: Path) -> None:
+    """The process that feeds it is killed; nothing is said to nobody for ever."""
+    fed: list[Pid] = []
+
+    async def endless(request: Any, emit: repl.Emit) -> None:
+        fed.append(self_pid())
+        emit("begun")
+        await sleep_s(3600)
+
+    repl.add_operation(repl.Operation("endless", endless, "feed"))
+    line = await Line.open(path)
+    await line.greet()
+    line.say(id=1, op="endless")
+    await line.hear()
+
+    monitor(fed[0])
+    line.close()
+    down = await receive()
+    assert down.reason == "killed"
+
+
+async def test_a_slow_asker_loses_events_and_is_told_how_many(path: Path) -> None:
+    """What waits for it is bounded; the rest of the host does not wait."""
+    release = asyncio.Event()
+
+    async def floods(request: Any, emit: repl.Emit) -> None:
+        for _ in range(2 * FEED_BYTES_MAX // 1000):
+            emit("x" * 1000)
+        await release.wait()
+        emit("last")
+
+    repl.add_operation(repl.Operation("floods", floods, "feed"))
+    line = await Line.open(path)
+    await line.greet()
+    line.say(id=1, op="floods")
+    line.say(id=2, op="tree")
+    dropped = 0
+    while True:
+        answer = await line.hear()
+        assert answer is not None
+        if answer["id"] == 2:
+            release.set()
+        dropped += answer.get("dropped", 0)
+        if answer.get("end"):
+            break
+    assert dropped > 0
+    line.close()
+
+
+async def test_an_operation_can_take_the_connection_over(path: Path) -> None:
+    """It gets the socket and what was sent behind the line that asked; the host no longer touches it."""
+
+    async def echo(taken: repl.Taken) -> None:
+        reader, writer = await asyncio.open_connection(sock=taken.socket)
+        first = taken.received or await reader.readline()
+        writer.write(b"echo " + first)
+        writer.close()
+        await writer.wait_closed()
+
+    repl.add_operation(repl.Operation("echo", echo, "takeover"))
+    said = await asyncio.to_thread(blocking, path, b'{"op": "echo"}\nhello\n')
+    assert said == b"echo hello\n"
+
+
+async def test_an_act_is_given_a_time_and_what_it_raises_is_an_answer(line: Line) -> None:
+    """The host goes on, whatever an operation does."""
+
+    async def late(request: Any) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def refuses(request: Any) -> dict[str, Any]:
+        raise repl.Refusal("not now", "busy")
+
+    def bad(request: Any) -> dict[str, Any]:
+        raise RuntimeError("no \x1b[31m")
+
+    repl.add_operation(
+        repl.Operation("late", late, "act", timeout_s=0.01),
+        repl.Operation("refuses", refuses, "act"),
+        repl.Operation("bad", bad),
+        repl.Operation("risky", bad, unsafe=True),
+    )
+    codes = []
+    for number, name in enumerate(["late", "refuses", "bad", "risky"]):
+        line.say(id=number, op=name)
+        codes.append((await line.hear() or {})["code"])
+    assert codes == ["timeout", "busy", "failed", "unsafe"]
+
+
+def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path: Path) -> None:
+    """No socket is made there; a folder that lets others in is closed to them."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(repl.UnsafeFolder, match="not a folder"):
+        repl.bind_private(tmp_path / "link" / "x.sock")
+    open_folder = tmp_path / "open"
+    open_folder.mkdir(mode=0o777)
+    os.chmod(open_folder, 0o777)
+    repl.bind_private(open_folder / "x.sock").close()
+    assert stat.S_IMODE(open_folder.stat().st_mode) == 0o700
