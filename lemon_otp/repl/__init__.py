@@ -4,16 +4,8 @@ Inside the program `run_command("tree")` gives the same text. Packages above add
 """
 
 from lemon_otp.repl.answering import ask, wanted
-from lemon_otp.repl.operations import (
-    Answer,
-    Emit,
-    Later,
-    Operation,
-    Refusal,
-    add_operation,
-    find_operation,
-    operations,
-)
+from lemon_otp.repl.catalogue import add_operation, find_operation, operations
+from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
 from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, private_folder
 from lemon_otp.repl.serving import ControlSocket, Taken
 from lemon_otp.repl.wire import VERSION, BadRequest, encode, failure

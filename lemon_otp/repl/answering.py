@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lemon_otp.errors import OtpError
-from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal, find_operation, operations
+from lemon_otp.repl.catalogue import find_operation, operations
+from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
 from lemon_otp.repl.wire import BadRequest, failure
 from lemon_otp.scheduler import Scheduler
 

@@ -1,4 +1,4 @@
-"""Value. What can be asked of a tree: operations by name, to which every package adds its own.
+"""Value. What an operation is: one thing that can be asked of a tree.
 
 An operation is one of four kinds. A `look` is a plain function that reads and returns at once; it may also be run on
 another thread while the event loop is held up. An `act` changes something; it may be async and is given a time. A
@@ -12,15 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import frozen
 
-from lemon_otp.errors import BadArgument
-from lemon_otp.process import current_runtime
-
 Kind: TypeAlias = Literal["look", "act", "feed", "takeover"]
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = Mapping[str, Any]
 Emit: TypeAlias = Callable[[Any], None]
 
-STORED: Final = "repl.operations"
 ACT_S: Final = 10.0
 
 
@@ -65,33 +61,3 @@ class Refusal(Exception):
     def __init__(self, text: str, code: str = "failed") -> None:
         super().__init__(text)
         self.code = code
-
-
-def add_operation(*operations: Operation) -> None:
-    """Let the calling runtime answer these, too; one of the same name takes the place of what was there.
-
-    Raises:
-        BadArgument: Its kind is unknown.
-    """
-    for operation in operations:
-        if operation.kind not in ("look", "act", "feed", "takeover"):
-            raise BadArgument(f"kind={operation.kind!r}; expected look, act, feed or takeover")
-    stored: dict[str, Operation] = current_runtime().store.setdefault(STORED, {})
-    stored.update({operation.name: operation for operation in operations})
-
-
-def operations() -> dict[str, Operation]:
-    """Everything that the calling runtime answers, by name."""
-    from lemon_otp.repl.built_in import BUILT_IN
-
-    return {**BUILT_IN, **current_runtime().store.get(STORED, {})}
-
-
-def find_operation(name: Any) -> Operation | None:
-    """The operation of this name, if there is one."""
-    added: dict[str, Operation] = current_runtime().store.get(STORED, {})
-    if isinstance(name, str) and name in added:
-        return added[name]
-    from lemon_otp.repl.built_in import BUILT_IN
-
-    return BUILT_IN.get(name) if isinstance(name, str) else None
