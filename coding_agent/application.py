@@ -10,6 +10,7 @@ coding_agent.supervisor      one_for_one
 ├─ program_keeper            owns the helper that starts what tools run, and ends it all
 ├─ todo_store                the sessions' lists of things to do
 ├─ background_supervisor     dynamic: background_program[id], one a program that runs on
+├─ mcp_supervisor            dynamic: mcp_toolbox[id] and mcp_server[name], what a session has of MCP
 └─ ...                       what a host adds: listener
 """
 
@@ -18,6 +19,7 @@ from typing import Final
 from coding_agent import session_registry, session_supervisor
 from coding_agent.lane_queue import NAME as LANE_QUEUE
 from coding_agent.lane_queue import LaneQueue
+from coding_agent.mcp import mcp_supervisor
 from coding_agent.session.summary_job import JOB_SCHEDULER
 from coding_agent.tools import tool_children
 from lemon_agent import APPLICATION as LEMON_AGENT
@@ -38,6 +40,7 @@ async def start() -> Pid:
         TaskSupervisor.child_spec(id=SUBAGENT_TASK_SUPERVISOR, name=SUBAGENT_TASK_SUPERVISOR),
         DynamicSupervisor.child_spec(id=COORDINATOR_SUPERVISOR, name=COORDINATOR_SUPERVISOR),
         *tool_children(),
+        mcp_supervisor.child_spec(),
     ]
     return await Supervisor.start_link(children, strategy="one_for_one", name=SUPERVISOR)
 

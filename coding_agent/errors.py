@@ -12,6 +12,8 @@ CodingAgentError
 │   ├── UnknownSubagent      there is no definition of that name
 │   ├── BadDefinition        a definition file cannot be used; `path` and `problem` say why
 │   └── UnknownRun           no run of a subagent has that id
+├── McpServerUnavailable     a server of the Model Context Protocol is not connected; `why` says why
+├── BadCredentialFile        the file of stored credentials cannot be read or changed; `path` and `problem` say why
 ├── HostUnreachable          no running host answered at its control socket
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
 ├── UnreadableFile           a file of a person's or a project's gave no text
@@ -165,6 +167,38 @@ class UnknownRun(SubagentError):
 
     def __str__(self) -> str:
         return f"Unknown task_id: {self.run_id}"
+
+
+@define(eq=False)
+class McpServerUnavailable(CodingAgentError):
+    """A server of the Model Context Protocol is not connected. Nothing was asked of it.
+
+    Attributes:
+        server: Its name.
+        why: A line for people; holds nothing secret.
+    """
+
+    server: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the server {self.server} is not connected: {self.why}"
+
+
+@define(eq=False)
+class BadCredentialFile(CodingAgentError):
+    """The file of stored credentials cannot be read or changed. It is as it was.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong with it; holds nothing secret.
+    """
+
+    path: Path
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.problem}"
 
 
 class HostUnreachable(CodingAgentError):

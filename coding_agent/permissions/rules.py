@@ -1,7 +1,8 @@
 """Pure. Rules such as `bash(git *)`, `write(src/**)`, `web_fetch(host)`: how they are written, what they match.
 
-A rule names a tool, or with `*` all of them, and perhaps what it is about. Tools with the same effect share their
-rules: whoever denies `write(keys/**)` denies `edit` and `patch` there too.
+A rule names a tool, the beginning of tools' names and a `*`, as `mcp__server__*`, or with `*` all of them; and perhaps
+what it is about. Tools with the same effect share their rules: whoever denies `write(keys/**)` denies `edit` and
+`patch` there too.
 
 - Commands: words, each compared whole; within a word `*`, `?` and `[...]` as in file names. A last `*` of its own is
   for any further words. A rule that allows must otherwise match to the last word; one that denies or asks matches
@@ -32,7 +33,7 @@ FAMILIES: Final[Sequence[frozenset[str]]] = (
     frozenset({"bash", "process"}),
     frozenset({"web_fetch", "web_download", "browser"}),
 )
-_RULE: Final = re.compile(r"\s*(\*|[A-Za-z_][\w.:-]*)\s*(?:\((.*)\))?\s*\Z", re.DOTALL)
+_RULE: Final = re.compile(r"\s*(\*|[A-Za-z_][\w.:-]*\*?)\s*(?:\((.*)\))?\s*\Z", re.DOTALL)
 _OPERATORS: Final = re.compile(r"[;&|<>`\n]|\$\(|\$\{")
 _LOOKS_ONLY: Final = frozenset(
     {"echo", "printf", "ls", "cat", "grep", "egrep", "fgrep", "rg", "head", "tail", "wc", "test", "[", "true", "false"}
@@ -52,7 +53,7 @@ class Rule:
 
     Attributes:
         kind: What it does.
-        tool: A tool's name, or `*`.
+        tool: A tool's name, its beginning and `*`, or `*`.
         pattern: What it is about; None for every use of the tool.
     """
 
@@ -65,7 +66,9 @@ class Rule:
 
     def names(self, tool: str) -> bool:
         """Is it about this tool?"""
-        return self.tool in ("*", tool) or any(self.tool in family and tool in family for family in FAMILIES)
+        if self.tool.endswith("*"):
+            return tool.startswith(self.tool[:-1])
+        return self.tool == tool or any(self.tool in family and tool in family for family in FAMILIES)
 
 
 def parse_rule(text: str, kind: Kind) -> Rule:

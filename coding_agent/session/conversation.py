@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from coding_agent.errors import SessionError, SessionFileChanged, SessionWriteFailed
-from coding_agent.events import QueueUpdate, SessionEvent, SessionNotice, StorageFailed
+from coding_agent.events import QueueUpdate, SessionEvent, SessionNotice, StorageFailed, ToolsUpdate
 from coding_agent.messages import BashExecutionMessage, CustomMessage
 from coding_agent.session import protocol
 from coding_agent.session.auto_compaction import AutoCompaction
@@ -15,7 +15,7 @@ from coding_agent.session.retrying import Retries
 from coding_agent.session.summary_job import SummaryJob
 from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
 from coding_agent.storage.session_manager import SessionManager
-from lemon_agent import Agent, AgentEnd, AgentEvent, Canceled, ErrorEvent
+from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, Canceled, ErrorEvent
 from lemon_ai import AssistantMessage, Model
 from lemon_otp import Caller, MonitorRef, Pid, wall_ms
 
@@ -155,6 +155,23 @@ class Conversation:
         await Agent.set_thinking_level(self.agent, self.thinking_level)
         await Agent.set_tools(self.agent, self.options.tools_named(self.active_tools))
         await Agent.set_system_prompt(self.agent, self.options.system_prompt_for(self.active_tools))
+
+    async def take_tools(self, prefix: str, tools: tuple[AgentTool, ...]) -> None:
+        """Have these instead of the tools whose names begin with `prefix`; what is new is offered to the model.
+
+        Where the user chose which tools are offered, it is only offered when it is among them.
+        """
+        others = tuple(tool for tool in self.options.tools if not tool.name.startswith(prefix))
+        if tuple(tool for tool in self.options.tools if tool.name.startswith(prefix)) == tools:
+            return
+        known = {tool.name for tool in self.options.tools}
+        self.options = evolve(self.options, tools=(*others, *tools))
+        chosen = self.store.build_context().active_tools
+        fresh = (tool.name for tool in tools if tool.name not in known and (chosen is None or tool.name in chosen))
+        names = {tool.name for tool in self.options.tools}
+        self.active_tools = (*(name for name in self.active_tools if name in names), *fresh)
+        await Agent.set_tools(self.agent, self.options.tools_named(self.active_tools))
+        self.notify(ToolsUpdate(self.active_tools))
 
     async def describe(self) -> protocol.SessionState:
         """How things stand."""

@@ -17,7 +17,7 @@ from coding_agent.events import (
     RateLimitPaused,
 )
 from coding_agent.session.writes import Write
-from lemon_agent import AgentMessage, QueueMode
+from lemon_agent import AgentMessage, AgentTool, QueueMode
 from lemon_ai import ImageContent, Model, ToolCall
 from lemon_otp import EventStream, Pid, Request
 
@@ -79,6 +79,14 @@ class Deliver:
     content: str
     details: Any = None
     delivery: Literal["follow_up", "steer"] = "follow_up"
+
+
+@frozen
+class OfferTools:
+    """All the tools of one group as they are now: those whose names begin with `prefix`. Others stay as they are."""
+
+    prefix: str
+    tools: tuple[AgentTool, ...]
 
 
 @frozen

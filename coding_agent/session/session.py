@@ -6,6 +6,7 @@ Owns:  the session file (it is its one writer), its agent (linked), the subscrip
 Asked: see `protocol`; started with `SessionOptions`
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
@@ -100,6 +101,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
                 state.retries.cut_short()
             case protocol.Deliver():
                 await _deliver(state, message)
+            case protocol.OfferTools(prefix, tools):
+                await state.take_tools(prefix, tools)
         return NoReply(state)
 
     async def handle_info(self, message: Any, state: Conversation) -> NoReply[Conversation] | Stop[Conversation]:
@@ -229,7 +232,7 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
             if state.phase == "idle":
                 await state.store_commands()
         case protocol.Look(look):
-            return Reply(look(state.store), state)
+            return Reply(_looked(look, state.store), state)
         case protocol.Compact():
             return await _compact(state, message, caller)
         case protocol.NavigateTree():
@@ -253,6 +256,16 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
         case _:
             await configuring.apply(state, message)
     return Reply(None, state)
+
+
+def _looked(look: Callable[[SessionManager], Any], store: SessionManager) -> Any:
+    """What somebody else's function says of the store; whatever goes wrong in it is theirs to hear, not ours to die of."""
+    try:
+        return look(store)
+    except CodingAgentError:
+        raise
+    except Exception as error:
+        raise CodingAgentError(str(error)) from error
 
 
 # A prompt and its run.

@@ -1,0 +1,1 @@
+"""Servers of the Model Context Protocol: configured in files, each run as a supervised process, their tools ours."""

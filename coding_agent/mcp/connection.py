@@ -1,0 +1,242 @@
+"""Process. One connection with one server, from its start until it is lost or closed; linked to its `mcp_server`.
+
+Tree:  coding_agent.supervisor / mcp_supervisor / mcp_server[name] / connection
+Owns:  the library's client with its tasks, and the server's program; both end with this process
+
+The library's task groups must be entered and left by one coroutine. That is this one, so that a failure inside them
+reaches it wherever it waits.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from attrs import field, frozen
+
+from coding_agent.errors import McpServerUnavailable
+from coding_agent.mcp.entries import ServerEntry
+from coding_agent.mcp.listing import Offer, offer_of
+from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
+from coding_agent.tools.keeper import Keeper
+from lemon_otp import Pid, ReceiveTimeout, at_exit, exit_process, receive, self_pid, send, sleep_s, spawn_link
+
+Match: TypeAlias = Callable[[Any], bool]
+
+LIST_S: Final = 30.0
+LISTEN_AGAIN_S: Final = 5.0
+BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of one HTTP answer."""
+
+
+@frozen
+class Job:
+    """What to connect to.
+
+    Attributes:
+        server: The process that is told.
+        program: For `stdio`; outlives this connection, so that there is never a second one.
+        connect_s: How long it may take until the tools are listed.
+    """
+
+    server: Pid
+    entry: ServerEntry
+    program: ServerProgram = field(repr=False)
+    keeper: Keeper = field(repr=False)
+    connect_s: float
+
+
+@frozen
+class Connected:
+    """The server answered."""
+
+    connection: Pid
+    client: Any = field(repr=False)
+    offer: Offer = field(repr=False)
+
+
+@frozen
+class Offered:
+    """The server's lists have changed."""
+
+    connection: Pid
+    offer: Offer = field(repr=False)
+
+
+@frozen
+class Refresh:
+    """Ask for the lists again; when that fails the connection is lost."""
+
+
+@frozen
+class Close:
+    """End the connection and the program, in peace."""
+
+
+@frozen
+class Lost:
+    """The transport ended."""
+
+    why: str
+
+
+async def hold(job: Job) -> None:
+    """Connect, tell the server, stay until closed or lost. Ends with "normal", or with a shutdown that says why."""
+    me = self_pid()
+    at_exit(me, lambda _pid, _reason: job.program.close())
+    failure: McpServerUnavailable | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            client = await _connect(stack, job, me)
+            failure = await _serve(job, client)
+    except McpServerUnavailable as lost:
+        failure = lost
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        lost_it = await _if_there(lambda message: isinstance(message, Lost))
+        why = _with_last_words(lost_it.why, job) if lost_it is not None else _why(error, job)
+        failure = McpServerUnavailable(job.entry.name, why)
+    if failure is not None:
+        exit_process(("shutdown", failure))
+
+
+async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
+    from mcp import Client
+    from mcp_types import Implementation
+
+    async def heard(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            send(me, Refresh())
+
+    def lost(why: str) -> None:
+        send(me, Lost(why))
+
+    client = Client(
+        _transport(job, lost),
+        message_handler=heard,
+        client_info=Implementation(name="lemon-agents", version=_version()),
+        read_timeout_seconds=job.entry.timeout_s,
+        cache=None,
+    )
+    try:
+        async with asyncio.timeout(job.connect_s):
+            await stack.enter_async_context(client)
+            offer = await offer_of(client)
+    except TimeoutError:
+        late = _with_last_words(f"it did not answer within {job.connect_s:g} seconds", job)
+        raise McpServerUnavailable(job.entry.name, late) from None
+    _listen(client, me)
+    send(job.server, Connected(me, client, offer))
+    return client
+
+
+async def _serve(job: Job, client: Any) -> McpServerUnavailable | None:
+    """Until it is over; why it was lost, None when it was closed."""
+    me = self_pid()
+    while True:
+        match await receive():
+            case Close():
+                return None
+            case Lost(why):
+                return McpServerUnavailable(job.entry.name, _with_last_words(why, job))
+            case Refresh():
+                while await _if_there(lambda message: isinstance(message, Refresh)):
+                    pass  # one look is enough for all of them
+                async with asyncio.timeout(LIST_S):
+                    send(job.server, Offered(me, await offer_of(client)))
+
+
+async def _if_there(match: Match) -> Any:
+    """A message that has come already; None when there is none."""
+    try:
+        return await receive(match, timeout_s=0)
+    except ReceiveTimeout:
+        return None
+
+
+def _listen(client: Any, me: Pid) -> None:
+    """Newer servers tell of changes only to those who listen."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    tools = client.server_capabilities.tools
+    if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and tools.list_changed:
+        spawn_link(_hear, client, me, label="listener")
+
+
+async def _hear(client: Any, me: Pid) -> None:
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+    from mcp.shared.exceptions import MCPError
+
+    while True:
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _change in changes:
+                    send(me, Refresh())
+        except ListenNotSupportedError:
+            return
+        except (SubscriptionLost, MCPError, TimeoutError):
+            pass
+        await sleep_s(LISTEN_AGAIN_S)
+
+
+def _transport(job: Job, lost: Any) -> Any:
+    entry = job.entry
+    if entry.kind == "stdio":
+        return program_streams(job.program, job.keeper, lost)
+    if entry.kind == "http":
+        return _http_streams(entry)
+    from mcp.client.sse import sse_client
+
+    return sse_client(entry.url, headers=dict(entry.headers), httpx_client_factory=_http_client)
+
+
+@asynccontextmanager
+async def _http_streams(entry: ServerEntry) -> AsyncIterator[tuple[Any, Any]]:
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        _http_client(dict(entry.headers)) as http,
+        streamable_http_client(entry.url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+def _http_client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+    """A client of the library's kind whose answers are bounded; it takes no redirect to another place."""
+    import httpx2
+    from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TIMEOUT
+
+    from coding_agent.mcp.bounded_http import bounded_transport
+
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=timeout or httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
+        auth=auth,
+        transport=bounded_transport(BODY_BYTES_MAX),
+        trust_env=False,
+    )
+
+
+def _why(error: BaseException, job: Job) -> str:
+    """What went wrong, in a line without secrets."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, OSError) and job.entry.kind == "stdio" and error.strerror:
+        return _with_last_words(f"it could not be started: {error.strerror}", job)
+    said = " ".join(str(error).split()) or type(error).__name__
+    return _with_last_words(job.entry.masked(said)[:300], job)
+
+
+def _with_last_words(why: str, job: Job) -> str:
+    words = job.program.last_words if job.entry.kind == "stdio" else ""
+    return f"{why}; it said: {words}" if words else why
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lemon-agents")
+    except PackageNotFoundError:
+        return "0"
