@@ -1,19 +1,65 @@
-"""Flags and environment of one start of the host, read once into one frozen value.
+"""Edge. Files, environment and flags of one start of the host, read once into one frozen value.
 
-Flags win over the environment, the environment over the defaults. Nothing below the host reads the environment again,
-apart from the credentials, which are looked up by name for each model request (`coding_agent.credentials`).
+A flag wins over the environment, the environment over the project's files, these over the person's, and those over the
+defaults; pi's files lie beneath ours of the same kind. Nothing below the host reads the environment again, apart from
+the credentials, which are looked up by name for each model request (`coding_agent.credentials`).
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from attrs import frozen
 
 from coding_agent.errors import BadUsage
+from coding_agent.resources.places import OURS, PI
+from coding_agent.settings.files import placed, read_layer
+from coding_agent.settings.layers import Layer, Merged, Origin, merge
+from coding_agent.settings.schema import BY_KEY, FIELDS, BadValue, from_text, valid
+from coding_agent.settings.typed import typed
 from coding_agent.settings.values import Settings
+from coding_agent.trust import Needs, check_trust
 
 RUNTIME_DIR_BYTES_MAX: Final = 80
 """The path of a socket has a hundred bytes or so on every system; this leaves room for its name."""
+FILE_NAME: Final = "settings.json"
+
+
+@frozen
+class Folders:
+    """Where a person keeps things.
+
+    Attributes:
+        home: Their home.
+        config: Settings of this program.
+        state: What it keeps.
+    """
+
+    home: Path
+    config: Path
+    state: Path
+
+
+def folders(environ: Mapping[str, str]) -> Folders:
+    """The person's folders: `HOME`, `XDG_CONFIG_HOME` and `XDG_STATE_HOME` say where."""
+    home = Path(environ.get("HOME") or Path.home())
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config").absolute()
+    state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state").absolute()
+    return Folders(home, config / "lemon", state / "lemon")
+
+
+def settings_files(own: Folders, cwd: Path) -> list[tuple[Path, Origin, bool]]:
+    """The files that are read, the lowest first; with where they belong and whether they are ours."""
+    found: list[tuple[Path, Origin, bool]] = []
+    for file, layer, ours in (
+        (own.home / PI / "agent" / FILE_NAME, "user", False),
+        (own.config / FILE_NAME, "user", True),
+        (cwd / PI / FILE_NAME, "project", False),
+        (cwd / OURS / FILE_NAME, "project", True),
+    ):
+        found.append((file, Origin(layer, str(file)), ours))  # type: ignore[arg-type]
+    return found
 
 
 def read_settings(
@@ -24,33 +70,99 @@ def read_settings(
     model: str | None = None,
     base_url: str | None = None,
     thinking_level: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    choices: Mapping[str, Any] | None = None,
+    trust_once: bool = False,
 ) -> Settings:
-    """Combine the flags given with the environment.
+    """Combine what the files say with the environment and the flags. Asks nobody anything and changes nothing.
 
     Args:
-        environ: `LEMON_SESSION_DIR`, `LEMON_RUNTIME_DIR`, `LEMON_MODEL`, `LEMON_BASE_URL`, `XDG_STATE_HOME`,
-            `XDG_RUNTIME_DIR` and `HOME` are looked at.
+        environ: `LEMON_SESSION_DIR`, `LEMON_RUNTIME_DIR`, `LEMON_MODEL`, `LEMON_BASE_URL`, the variables of `schema`,
+            `XDG_CONFIG_HOME`, `XDG_STATE_HOME`, `XDG_RUNTIME_DIR` and `HOME` are looked at.
         cwd: `--cwd`; None is the folder the program was started in.
         session_dir: `--session-dir`.
         model: `--model`.
         base_url: `--base-url`.
         thinking_level: `--thinking`.
+        flags: Further settings by their names in a file, such as `{"permissions.deny": ["bash(rm *)"]}`.
+        choices: Fields of `ResourceChoices` that flags give; lists of paths are added to those of the files.
+        trust_once: `--trust`: the project is trusted for this start.
 
     Raises:
-        BadUsage: The working folder is missing, is no folder or cannot be read.
+        BadUsage: The working folder is missing, is no folder or cannot be read; or a settings file of this program is
+            broken. The text says where.
     """
-    home = Path(environ.get("HOME") or Path.home())
-    state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return Settings(
-        cwd=_working_folder(cwd),
-        session_dir=Path(session_dir or environ.get("LEMON_SESSION_DIR") or state / "lemon" / "sessions").absolute(),
+    own = folders(environ)
+    folder = _working_folder(cwd)
+    given = {**(flags or {})}
+    if thinking_level is not None:
+        given["defaultThinkingLevel"] = thinking_level
+    if session_dir is not None:
+        given["sessionDir"] = session_dir
+    layers = [read_layer(file, origin, ours=ours) for file, origin, ours in _distinct(settings_files(own, folder))]
+    layers += [_environment_layer(environ), _flag_layer(given)]
+    untrusted = merge(layers, trusted=False)
+    trust = check_trust(folder, own.home, own.state, _needs(untrusted, merge(layers, trusted=True), folder))
+    if trust_once:
+        trust = trust.once()
+    merged = merge(layers, trusted=True) if trust.trusted else untrusted
+    sessions = merged.value("sessionDir") or own.state / "sessions"
+    return typed(
+        merged,
+        cwd=folder,
+        session_dir=Path(os.path.expanduser(sessions)).absolute(),
         runtime_dir=runtime_dir(environ),
         model=model or environ.get("LEMON_MODEL") or None,
         base_url=base_url or environ.get("LEMON_BASE_URL") or None,
-        thinking_level=thinking_level or "off",
-        home=home,
-        config_dir=Path(environ.get("XDG_CONFIG_HOME") or home / ".config").absolute() / "lemon",
+        own=(own.home, own.config, own.state),
+        trust=trust,
+        choices=choices or {},
     )
+
+
+def _distinct(files: Sequence[tuple[Path, Origin, bool]]) -> Iterator[tuple[Path, Origin, bool]]:
+    """Each file once: started in the home folder, a project's may be the person's own."""
+    seen: set[str] = set()
+    for file, origin, ours in files:
+        real = os.path.realpath(file)
+        if real not in seen:
+            seen.add(real)
+            yield file, origin, ours
+
+
+def _needs(untrusted: Merged, whole: Merged, cwd: Path) -> Needs:
+    """What else waits for trust: settings that loosen, and whatever in the project they name."""
+    paths = [
+        Path(item.lstrip("!+-"))
+        for key in ("skills", "prompts", "extensions")
+        if whole.settings[key] != untrusted.settings[key]
+        for item in whole.value(key)
+        if item[0] not in "!-"
+    ]
+    claude = bool(untrusted.value("claudeCommands") or untrusted.value("claudeSkills"))
+    return Needs(untrusted.waiting, tuple(path for path in paths if path.is_relative_to(cwd)), claude)
+
+
+def _environment_layer(environ: Mapping[str, str]) -> Layer:
+    values: dict[str, Any] = {}
+    for field in FIELDS:
+        if field.variable and (text := environ.get(field.variable)):
+            try:
+                values[field.key] = from_text(field, text)
+            except BadValue as error:
+                raise BadUsage(f"{field.variable}: {error}") from error
+    names = ", ".join(BY_KEY[key].variable or "" for key in values)
+    return Layer(Origin("environment", names), values)
+
+
+def _flag_layer(flags: Mapping[str, Any]) -> Layer:
+    values: dict[str, Any] = {}
+    for key, value in flags.items():
+        try:
+            values[key] = valid(BY_KEY[key], list(value) if isinstance(value, tuple) else value)
+        except BadValue as error:
+            raise BadUsage(str(error)) from error
+    return placed(Layer(Origin("flag"), values), Path.cwd()) if values else Layer(Origin("flag"))
 
 
 def _working_folder(given: str | None) -> Path:
