@@ -12,6 +12,7 @@ from coding_agent.events import CompactionEnd
 from coding_agent.messages import BashExecutionMessage
 from coding_agent.session import protocol
 from coding_agent.session.notifier import STREAM_QUEUE_MAX
+from coding_agent.session.options import SessionOptions
 from coding_agent.session.writes import (
     WriteCustom,
     WriteCustomMessage,
@@ -107,6 +108,12 @@ async def unsubscribe(session: Address, subscriber: Pid) -> None:
 async def get_state(session: Address) -> protocol.SessionState:
     """How the session stands."""
     return await call(session, protocol.GetState())
+
+
+async def get_options(session: Address) -> SessionOptions:
+    """What the session was started with, with the model and level of today."""
+    options: SessionOptions = await call(session, protocol.GetOptions())
+    return options
 
 
 async def get_messages(session: Address) -> tuple[AgentMessage, ...]:

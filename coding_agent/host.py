@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prompt_command(argv: Sequence[str]) -> int:
     from coding_agent import logs
     from coding_agent.arguments import parse
-    from coding_agent.print_mode import run_prompt
+    from coding_agent.hosting.running import prepared
+    from coding_agent.print_mode import Prompted, run_prompts
     from coding_agent.settings import read_settings
 
     arguments = parse(argv)
@@ -70,7 +71,7 @@ def _prompt_command(argv: Sequence[str]) -> int:
     prompt = arguments.prompt if arguments.prompt is not None else _piped_prompt()
     if prompt is None or not prompt.strip():
         raise BadUsage('there is nothing to do: give a prompt with -p "PROMPT", or pipe one in')
-    return run_prompt(prompt, arguments, settings)
+    return run_prompts([Prompted(prompt)], prepared(arguments, settings))
 
 
 def _tree_command(argv: Sequence[str]) -> int:
@@ -95,6 +96,17 @@ def _rewind_command(argv: Sequence[str]) -> int:
     from coding_agent.checkpoints.rewind_command import main as rewind
 
     return rewind(argv)
+
+
+def _command(module: str, function: str = "main") -> Callable[[Sequence[str]], int]:
+    """A command whose module is read when it is asked for."""
+
+    def run(argv: Sequence[str]) -> int:
+        from importlib import import_module
+
+        return int(getattr(import_module(module), function)(argv))
+
+    return run
 
 
 def _piped_prompt() -> str | None:
@@ -132,4 +144,7 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "sessions": _sessions_command,
     "metrics": _metrics_command,
     "rewind": _rewind_command,
+    "login": _command("coding_agent.login_command", "login"),
+    "logout": _command("coding_agent.login_command", "logout"),
+    "auth": _command("coding_agent.login_command", "auth"),
 }

@@ -1,61 +1,42 @@
-"""One prompt, one answer: start the tree, run, print, stop the tree.
+"""Edge. Prompts from the command line, one after the other, and the last answer.
 
 The answer goes to standard output, progress and notices to standard error. With `--json` every session event is one
 line on standard output instead, behind a header line.
 """
 
-import asyncio
 import json
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from coding_agent import client
-from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
-from coding_agent.control.listener import Listener
-from coding_agent.errors import SessionCrashed, UnsafeRuntimeDir
+from coding_agent.errors import SessionCrashed
 from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
-from coding_agent.metrics import METRICS, Metrics
-from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
+from coding_agent.model_choice import ModelChoice
 from coding_agent.safety import safety_of
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
-from coding_agent.settings import Settings
 from coding_agent.starting import session_options
 from coding_agent.tools.visible_text import plain
-from coding_agent.user_models import UserModels, user_models
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
-from lemon_ai import AssistantMessage, get_text, redact, use_catalog
-from lemon_otp import (
-    Down,
-    Pid,
-    StartFailed,
-    ensure_all_started,
-    monitor,
-    put_env,
-    receive,
-    run,
-    self_pid,
-    send,
-    stop_all,
-)
+from lemon_ai import AssistantMessage, ImageContent, get_text, redact
+from lemon_otp import Down, Pid, monitor, receive, self_pid
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
-WATCHDOG_S: Final = 1.0
-"""Who holds the event loop for longer is named in the log file, with its stack."""
 
+@frozen
+class Prompted:
+    """One prompt from the command line: its text, and the pictures that go along."""
 
-class Interrupted:
-    """A signal arrived; sent to the process that waits for the run."""
+    text: str
+    images: tuple[ImageContent, ...] = ()
 
 
 @define
@@ -81,6 +62,10 @@ class Printer:
             for problem in state.restored.problems:
                 self._progress(f"session file: {problem}")
 
+    def begin_prompt(self) -> None:
+        """Forget how the prompt before this one ended."""
+        self.settled = self.answer = None
+
     def take(self, event: SessionEvent) -> None:
         """Print what this event calls for."""
         if self.arguments.json:
@@ -101,6 +86,11 @@ class Printer:
                 waiting = f"{unsaved} entries are not stored yet: " if unsaved else ""
                 print(f"warning: {waiting}{message}", file=sys.stderr)
 
+    @property
+    def went_well(self) -> bool:
+        """Did the last run end so that the next prompt makes sense?"""
+        return self.settled is not None and EXIT_CODES.get(self.settled.outcome, 1) == 0
+
     def finish(self) -> int:
         """Print the answer, or why there is none, and say how the program ends."""
         settled, answer = self.settled, self.answer
@@ -120,51 +110,49 @@ class Printer:
             print(plain(line), file=sys.stderr, flush=True)
 
 
-def run_prompt(prompt: str, arguments: Arguments, settings: Settings) -> int:
-    """Run `prompt` in a supervised session and return the exit code.
+def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
+    """Run the prompts one after the other in a supervised session, print the last answer and return the exit code.
 
     Raises:
         CodingAgentError: The session could not be started; the message says what to do.
     """
-    known = user_models(os.environ)
-    choice = choose_model(settings, known.catalog)
     options = session_options(
-        settings, choice, resume=arguments.resume, session=arguments.session, safety=safety_of(arguments)
+        host.settings,
+        host.choice,
+        resume=host.arguments.resume,
+        session=host.arguments.session,
+        safety=safety_of(host.arguments),
     )
     # Nobody can follow up here, so a run that would end does not wait for one on its way.
     options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
-    options = evolve(options, get_api_key=known.key_finder)
-    return run(_main, prompt, Printer(arguments, choice), settings, options, known, watchdog_s=WATCHDOG_S)
+    options = evolve(options, get_api_key=host.known.key_finder)
+
+    async def body(host: HostRun) -> int:
+        return await _run(prompts, Printer(host.arguments, host.choice), options)
+
+    return run_host(body, host, watchdog_s=WATCHDOG_S)
 
 
-async def _main(prompt: str, printer: Printer, settings: Settings, options: SessionOptions, known: UserModels) -> int:
-    with interrupts(self_pid()):
-        try:
-            await ensure_all_started(APPLICATION)
-            use_catalog(known.catalog)
-            if printer.arguments.metrics:
-                put_env(APPLICATION.name, METRICS, Metrics.start())
-            await _listen(settings)
-            return await _run(prompt, printer, options)
-        finally:
-            await stop_all()
-
-
-async def _listen(settings: Settings) -> None:
-    try:
-        await add_child(Listener.child_spec(settings.runtime_dir, id="listener"))
-    except StartFailed as failed:
-        if not isinstance(failed.reason, UnsafeRuntimeDir):
-            raise
-        print(f"warning: `tree` will not find this host: {failed.reason}", file=sys.stderr)
-
-
-async def _run(prompt: str, printer: Printer, options: SessionOptions) -> int:
+async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOptions) -> int:
     session = await start_session(options)
     printer.begin(await client.get_state(session))
     await client.subscribe(session, self_pid())
-    await client.prompt(session, prompt)
     monitor(session)
+    interrupted = False
+    for prompt in prompts:
+        printer.begin_prompt()
+        await client.prompt(session, prompt.text, prompt.images)
+        interrupted = await _until_settled(session, printer)
+        if interrupted and not printer.settled:  # asked twice to end at once
+            return 130
+        if interrupted or not printer.went_well:
+            break
+    code = printer.finish()
+    return 130 if interrupted else code
+
+
+async def _until_settled(session: Pid, printer: Printer) -> bool:
+    """Print what happens until the run is over; whether a person interrupted it."""
     interrupted = False
     while printer.settled is None:
         match await receive():
@@ -173,28 +161,13 @@ async def _run(prompt: str, printer: Printer, options: SessionOptions) -> int:
             case SessionEvent() as event:
                 printer.take(event)
             case Interrupted() if interrupted:
-                return 130
+                return True
             case Interrupted():
                 interrupted = True
                 client.abort_async(session)
             case _:
                 pass
-    code = printer.finish()
-    return 130 if interrupted else code
-
-
-@contextmanager
-def interrupts(listener: Pid) -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP become `Interrupted` messages to `listener`."""
-    loop = asyncio.get_running_loop()
-    signals: list[Any] = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    for number in signals:
-        loop.add_signal_handler(number, send, listener, Interrupted())
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+    return interrupted
 
 
 def main_argument(args: Any) -> str:

@@ -259,7 +259,7 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
 
 
 def _looked(look: Callable[[SessionManager], Any], store: SessionManager) -> Any:
-    """What somebody else's function says of the store; whatever goes wrong in it is theirs to hear, not ours to die of."""
+    """What somebody's function says of the store; whatever goes wrong in it is theirs to hear, not ours to die of."""
     try:
         return look(store)
     except CodingAgentError:

@@ -1,0 +1,450 @@
+"""Edge. One client's view of one conversation at a time. Every front end that holds a conversation stands on it.
+
+A desk opens sessions, leaves them, submits prompts and passes on what is said, in order: what happens in its session,
+the questions that are put, the output of the user's own commands. Events of a session that was left never come.
+
+Tree:  coding_agent.supervisor / desk_supervisor / desk[n], temporary: passes the events on, and leaves the session
+       when the process that made the desk ends
+
+What changes the conversation goes one after the other: a prompt that comes while an abort is under way waits until
+that run is over, a bounded time.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import define, field, frozen
+
+from coding_agent import client
+from coding_agent.application import add_child
+from coding_agent.errors import BadUsage, SessionBusy, SessionCrashed
+from coding_agent.events import SessionEvent, SessionReset
+from coding_agent.hosting import input as prompts
+from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
+from coding_agent.hosting.open_sessions import OpenSession, Wanted
+from coding_agent.hosting.running import HostRun
+from coding_agent.hosting.user_bash import BashOutput, UserBash
+from coding_agent.messages import BashExecutionMessage
+from coding_agent.session.protocol import AbortReport, SessionState
+from coding_agent.storage import copying
+from coding_agent.storage.session_manager import SessionManager
+from lemon_otp import (
+    CallFailed,
+    Down,
+    MonitorRef,
+    OtpError,
+    Pid,
+    TaskSupervisor,
+    demonitor,
+    monitor,
+    receive,
+    self_pid,
+    send,
+    whereis,
+)
+
+SUPERVISOR: Final = "desk_supervisor"
+IN_TURN_S: Final = 30.0
+"""How long a prompt waits for what was asked before it, such as an abort."""
+
+Submitted: TypeAlias = Literal["prompt", "steer", "follow_up", "command", "handled"]
+"""What became of a text: a run began, it waits in a queue, an extension's command ran, an extension took it over."""
+
+_numbers: Final = itertools.count(1)
+_log: Final = logging.getLogger(__name__)
+
+
+@frozen
+class Opened:
+    """The desk looks at another session from here on.
+
+    Attributes:
+        reason: `start`, `new`, `switch`, `fork`, `clone`, `reset` or `crash`.
+    """
+
+    session_id: str
+    reason: str
+
+
+@frozen
+class Ended:
+    """The session's process has ended without being asked to; what it had said is stored.
+
+    Attributes:
+        reason: What it ended with, in words.
+    """
+
+    session_id: str
+    reason: str
+
+
+@frozen
+class HookFailed:
+    """Something of an extension's failed; the conversation goes on."""
+
+    path: str
+    event: str
+    error: str
+
+
+DeskEvent: TypeAlias = SessionEvent | Asked | Closed | Shown | BashOutput | Opened | Ended | HookFailed
+"""What a desk tells its listeners."""
+
+Listener: TypeAlias = Callable[[DeskEvent], None]
+
+
+@frozen
+class _Watch:
+    """To the forwarder: look after this session from now on; `previous` is not watched any more."""
+
+    session: OpenSession
+    previous: MonitorRef | None = None
+
+
+class _Stop:
+    """To the forwarder: the desk is closed."""
+
+
+@define(eq=False)
+class Desk:
+    """One client's view of one conversation at a time. Make one with `Desk.start`, then `open` a session.
+
+    Attributes:
+        host: The start it belongs to.
+        bash: The user's own commands.
+    """
+
+    host: HostRun
+    bash: UserBash = field(factory=UserBash)
+    _session: OpenSession | None = None
+    _listeners: list[Listener] = field(factory=list)
+    _forwarder: Pid | None = None
+    _turn: asyncio.Lock = field(factory=asyncio.Lock)
+    _deaf: Callable[[], None] | None = None
+
+    # Beginning and end.
+
+    @classmethod
+    async def start(cls, host: HostRun) -> "Desk":
+        """A desk without a session yet. It is closed when the calling process ends."""
+        desk = cls(host)
+        if whereis(SUPERVISOR) is None:
+            with suppress(OtpError):  # another desk was quicker
+                await add_child(TaskSupervisor.child_spec(id=SUPERVISOR, name=SUPERVISOR))
+        desk._forwarder = await TaskSupervisor.start_child(
+            SUPERVISOR, desk._forward, self_pid(), label=f"desk[{next(_numbers)}]"
+        )
+        return desk
+
+    async def close(self) -> None:
+        """Leave the session and pass nothing on any more. The session ends, unless others look at it or it is kept."""
+        self.bash.abort()
+        await self._leave()
+        if self._forwarder is not None and self._forwarder.alive:
+            send(self._forwarder, _Stop())
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on, in order; what is returned ends that.
+
+        It is called in the desk's own process and must not wait. What it raises is logged and harms nobody.
+        """
+        self._listeners.append(listener)
+
+        def stop() -> None:
+            with suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return stop
+
+    def tell(self, event: DeskEvent) -> None:
+        """Let the listeners hear of something, behind everything they are to hear before."""
+        if self._forwarder is not None and self._forwarder.alive:
+            send(self._forwarder, event)
+
+    async def _forward(self, owner: Pid) -> None:
+        """Process. Passes on what comes, in order."""
+        owner_watch = monitor(owner)
+        watched: MonitorRef | None = None
+        while True:
+            match await receive():
+                case SessionEvent() as event:
+                    await self._pass_on(event)
+                case _Watch(session):
+                    if watched is not None:
+                        demonitor(watched, flush=True)
+                    watched = monitor(session.pid)
+                case Down(ref=ref) if ref is owner_watch:
+                    await self._leave()
+                    return
+                case Down(ref=ref, reason=reason) if ref is watched:
+                    self._hear(Ended(self.session_id, str(reason)))
+                case Down():
+                    pass
+                case _Stop():
+                    return
+                case event:
+                    self._hear(event)
+
+    async def _pass_on(self, event: SessionEvent) -> None:
+        session = self._session
+        if session is None or event.session_id != session.session_id:
+            return  # of a session that was left
+        self._hear(event)
+        if isinstance(event.event, SessionReset):
+            with suppress(CallFailed):
+                state = await client.get_state(session.pid)
+                session.session_id, session.file = state.session_id, Path(state.file)
+                self._hear(Opened(state.session_id, "reset"))
+
+    def _hear(self, event: DeskEvent) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                _log.exception("a listener of %r failed", self)
+
+    # The session.
+
+    @property
+    def session(self) -> OpenSession:
+        """The session it looks at.
+
+        Raises:
+            BadUsage: None was opened yet, or the desk was closed.
+        """
+        if self._session is None:
+            raise BadUsage("no session is open here")
+        return self._session
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session it looks at; empty before the first."""
+        return "" if self._session is None else self._session.session_id
+
+    @property
+    def dialogs(self) -> Dialogs:
+        """The open questions of the session."""
+        return self.session.dialogs
+
+    async def open(self, wanted: Wanted | None = None, *, reason: str = "start") -> SessionState:
+        """Look at a session, a new one by default; the one before is left only once this one is open.
+
+        Raises:
+            SessionError, BadUsage: It cannot be opened. The desk stays where it was.
+        """
+        return await self.look_at(await self.host.sessions.open(wanted or Wanted()), reason=reason)
+
+    async def look_at(self, session: OpenSession, *, reason: str = "switch") -> SessionState:
+        """Look at a session that runs in this host, whoever opened it; its open questions are put again."""
+        assert self._forwarder is not None
+        if session is self._session:
+            return await client.get_state(session.pid)
+        session.clients += 1
+        await self._leave()
+        self._session = session
+        self.tell(Opened(session.session_id, reason))
+        send(self._forwarder, _Watch(session))
+        await client.subscribe(session.pid, self._forwarder)
+        self._deaf = session.dialogs.listen(self.tell)
+        return await client.get_state(session.pid)
+
+    async def _leave(self) -> None:
+        session, self._session = self._session, None
+        if self._deaf is not None:
+            self._deaf()
+            self._deaf = None
+        if session is None:
+            return
+        if self._forwarder is not None:
+            with suppress(CallFailed):
+                await client.unsubscribe(session.pid, self._forwarder)
+        await self.host.sessions.leave(session)
+
+    async def _here(self) -> Pid:
+        """The process of the session; one that has crashed is started again from its file.
+
+        Raises:
+            SessionCrashed: It had stored nothing to go on from.
+        """
+        session = self.session
+        if session.pid.alive:
+            return session.pid
+        if not session.file.exists():
+            raise SessionCrashed("the session has ended and had stored nothing; start a new one")
+        await self.open(Wanted(file=session.file), reason="crash")
+        return self.session.pid
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[Pid]:
+        try:
+            async with asyncio.timeout(IN_TURN_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise SessionBusy(self.session_id, "still at what was asked before") from None
+        try:
+            yield await self._here()
+        finally:
+            self._turn.release()
+
+    # Going elsewhere. Each answers False, and stays, when an extension is against it.
+
+    async def new(self, parent_session: str | None = None) -> bool:
+        """Go on in a new, empty session with the model, level and mode of this one."""
+        async with self._in_turn():
+            if not await self._may_leave("new", None):
+                return False
+            await self.open(await self._like_this(parent_session=parent_session), reason="new")
+            return True
+
+    async def switch(self, file: Path) -> bool:
+        """Go on with the session in a file, which may run here already.
+
+        Raises:
+            SessionError: It cannot be opened. The desk stays where it was.
+        """
+        async with self._in_turn():
+            if not await self._may_leave("switch", str(file)):
+                return False
+            await self.open(Wanted(file=file), reason="switch")
+            return True
+
+    async def fork(self, entry_id: str) -> str | None:
+        """Go on in a new session that shares what came before words of the user; those words, or None when refused.
+
+        Raises:
+            EntryNotFound, BadUsage: There is no such entry, or it is no message of the user. The desk stays.
+        """
+        async with self._in_turn() as pid:
+            if not await self._may_leave("fork", entry_id):
+                return None
+            folder = self.host.settings.session_dir
+            made = await client.look(pid, lambda store: copying.fork(store.log, entry_id, session_dir=folder))
+            await self.open(await self._like_this(file=made.path), reason="fork")
+            return made.editor_text
+
+    async def clone(self) -> bool:
+        """Go on in a new session that holds the current branch of this one."""
+        async with self._in_turn() as pid:
+            if not await self._may_leave("fork", None):
+                return False
+            folder = self.host.settings.session_dir
+            made = await client.look(pid, lambda store: copying.clone(store.log, session_dir=folder))
+            await self.open(await self._like_this(file=made.path), reason="clone")
+            return True
+
+    async def _like_this(self, *, file: Path | None = None, parent_session: str | None = None) -> Wanted:
+        session = self.session
+        options = await client.get_options(session.pid)
+        policy = session.gate.policy
+        return Wanted(
+            file=file,
+            model=options.model,
+            thinking_level=options.thinking_level,
+            mode=None if policy is None else policy.mode,
+            budget=session.account.budget,
+            parent_session=parent_session,
+        )
+
+    async def _may_leave(self, reason: str, target: str | None) -> bool:
+        hooks = self.host.hooks
+        return hooks is None or await hooks.may_leave(reason, target, self)
+
+    # The conversation.
+
+    async def submit(
+        self, text: str, images: prompts.Images = (), behavior: prompts.StreamingBehavior | None = None
+    ) -> Submitted:
+        """Take what a person typed; returns once it was accepted. What comes of it are events.
+
+        Args:
+            text: May name a command, a skill or a template.
+            images: Go along.
+            behavior: What becomes of it while a run is going on; None refuses it then.
+
+        Raises:
+            SessionBusy: A run, compaction or summary is going on and `behavior` does not say what to do.
+            CodingAgentError: A skill or template could not be expanded.
+        """
+        hooks = self.host.hooks
+        if hooks is not None:
+            command = prompts.slash_command(text)
+            if command is not None and await hooks.run_command(*command, self):
+                return "command"
+            seen = await hooks.on_input(text, images, self)
+            if isinstance(seen, prompts.Handled):
+                return "handled"
+            text, images = seen.text, seen.images
+        async with self._in_turn() as pid:
+            text = prompts.expanded(text, self.host.resources)
+            try:
+                await client.prompt(pid, text, images)
+            except SessionBusy:
+                if behavior is None:
+                    raise
+                await (client.steer if behavior == "steer" else client.follow_up)(pid, text, images)
+                return behavior
+            return "prompt"
+
+    async def steer(self, text: str, images: prompts.Images = ()) -> None:
+        """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
+        async with self._in_turn() as pid:
+            await client.steer(pid, self._queueable(text), images)
+
+    async def follow_up(self, text: str, images: prompts.Images = ()) -> None:
+        """Give the model this text when the run would end; skills and templates are expanded, commands are refused."""
+        async with self._in_turn() as pid:
+            await client.follow_up(pid, self._queueable(text), images)
+
+    async def next_turn(self, text: str) -> None:
+        """Put this text before the next prompt."""
+        async with self._in_turn() as pid:
+            await client.next_turn(pid, self._queueable(text))
+
+    def _queueable(self, text: str) -> str:
+        command = prompts.slash_command(text)
+        hooks = self.host.hooks
+        if command is not None and hooks is not None and command[0] in {each.name for each in hooks.commands()}:
+            raise BadUsage(
+                f"/{command[0]} is a command of an extension and cannot wait in a queue; send it as a prompt"
+            )
+        return prompts.expanded(text, self.host.resources)
+
+    async def abort(self) -> AbortReport:
+        """End the run and wait until the session is idle; open questions end as cancelled. Harmless when idle."""
+        async with self._in_turn() as pid:
+            return await client.abort(pid)
+
+    async def run_bash(self, command: str, *, excluded: bool = False, run_id: str = "") -> BashExecutionMessage:
+        """Run a command of the user's; its output comes as `BashOutput` too, the model reads it with the next prompt.
+
+        Args:
+            command: For bash.
+            excluded: The model is not to see it.
+            run_id: Stamped on the output.
+        """
+        pid = await self._here()
+        cwd = self.host.settings.cwd
+        done = await self.bash.run(command, cwd, lambda text: self.tell(BashOutput(run_id, text)), excluded=excluded)
+        await client.record_bash(pid, done)
+        return done
+
+    async def state(self) -> SessionState:
+        """How the session stands."""
+        return await client.get_state(await self._here())
+
+    async def look(self, at: Callable[[SessionManager], Any]) -> Any:
+        """What `at` says of the session's store; see `client.look`."""
+        return await client.look(await self._here(), at)
+
+    async def pid(self) -> Pid:
+        """The session's process, for what `coding_agent.client` can ask of it."""
+        return await self._here()
+
+    def commands(self) -> list[prompts.CommandInfo]:
+        """Everything that can be typed behind a slash."""
+        return prompts.commands_of(self.host.resources, self.host.hooks)

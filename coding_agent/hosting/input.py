@@ -1,0 +1,148 @@
+"""Pure, but for the skills and templates it is handed. What a person typed, on its way to becoming a prompt.
+
+The order is fixed: an extension's command is run, whatever is going on; then extensions see the text and may take it
+over or change it; then `/skill:NAME args` and `/TEMPLATE args` are expanded. Words that begin with a slash and name
+nothing stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from attrs import frozen
+
+from lemon_ai import ImageContent
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.desk import Desk
+
+SKILL_PREFIX: Final = "skill:"
+
+Images: TypeAlias = tuple[ImageContent, ...]
+
+StreamingBehavior: TypeAlias = Literal["steer", "follow_up"]
+"""What becomes of a prompt that comes while a run is going on."""
+
+
+class Expandable(Protocol):
+    """A skill or a template: a name, and what it makes of the words behind the name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    def expand(self, args: str = "") -> str: ...
+
+
+class PromptResources(Protocol):
+    """What a prompt may name; `coding_agent.resources.Resources` is one."""
+
+    @property
+    def skills(self) -> Sequence[Any]: ...
+
+    @property
+    def templates(self) -> Sequence[Any]: ...
+
+
+@frozen
+class Continue:
+    """The text goes on, as it is or changed."""
+
+    text: str
+    images: Images = ()
+
+
+@frozen
+class Handled:
+    """An extension took the text over: nothing is sent."""
+
+
+@frozen
+class CommandInfo:
+    """Something that can be typed behind a slash.
+
+    Attributes:
+        source: `extension`, `prompt` or `skill`.
+        location: `user`, `project` or `path`; None where that says nothing.
+        path: The file it comes from.
+    """
+
+    name: str
+    source: str
+    description: str = ""
+    location: str | None = None
+    path: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the protocol lists it."""
+        whole = {
+            "name": self.name,
+            "description": self.description or None,
+            "source": self.source,
+            "location": self.location,
+            "path": self.path,
+        }
+        return {key: value for key, value in whole.items() if value is not None}
+
+
+class PromptHooks(Protocol):
+    """What extensions do with prompts; `HostRun.hooks` holds it. None of these may raise."""
+
+    def commands(self) -> Sequence[CommandInfo]:
+        """The commands extensions have registered."""
+
+    async def run_command(self, name: str, args: str, desk: Desk) -> bool:
+        """Run an extension's command; False when none has that name. Its failure is told as an event of the desk."""
+
+    async def on_input(self, text: str, images: Images, desk: Desk) -> Continue | Handled:
+        """Let extensions see a prompt before it is expanded."""
+
+    async def may_leave(self, reason: str, target: str | None, desk: Desk) -> bool:
+        """May the desk go to another session? `reason` is `new`, `switch` or `fork`; `target` a file or an entry."""
+
+    async def on_bash(self, command: str, desk: Desk) -> Mapping[str, Any] | None:
+        """An extension's own result for a command of the user's, as the protocol's `bash` answers; None runs it."""
+
+
+def slash_command(text: str) -> tuple[str, str] | None:
+    """The name and the words of `/name words`; None for any other text."""
+    if not text.startswith("/"):
+        return None
+    head, _, args = text[1:].partition(" ")
+    name, newline, below = head.partition("\n")
+    if not name or name.startswith("/"):
+        return None
+    return name, (f"{below} {args}" if newline else args).strip()
+
+
+def expanded(text: str, resources: PromptResources | None) -> str:
+    """The text with a skill or template in its place, when it names one; else as it is.
+
+    Raises:
+        CodingAgentError: The skill's file cannot be read, or a template grows too long with these words.
+    """
+    found = slash_command(text)
+    if found is None or resources is None:
+        return text
+    name, args = found
+    wanted = name.removeprefix(SKILL_PREFIX)
+    kind: Sequence[Any] = resources.skills if name.startswith(SKILL_PREFIX) else resources.templates
+    match = next((one for one in kind if one.name == wanted), None)
+    return text if match is None else str(match.expand(args))
+
+
+def commands_of(resources: PromptResources | None, hooks: PromptHooks | None) -> list[CommandInfo]:
+    """Everything that can be typed behind a slash: extensions' commands, templates, skills."""
+    found = [] if hooks is None else list(hooks.commands())
+    if resources is not None:
+        found += [_listed(one.name, "prompt", one) for one in resources.templates]
+        found += [_listed(SKILL_PREFIX + one.name, "skill", one) for one in resources.skills]
+    return found
+
+
+def _listed(name: str, source: str, one: Any) -> CommandInfo:
+    path = getattr(one, "path", None)
+    return CommandInfo(name, source, one.description, getattr(one, "source", None), None if path is None else str(path))

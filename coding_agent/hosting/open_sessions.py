@@ -1,0 +1,186 @@
+"""Edge. The sessions this host has opened, each with what belongs to it: its gate, its questions, its account.
+
+Several clients may look at one session; the last one that leaves ends it, unless the host keeps its sessions.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from attrs import define, evolve, field
+
+from coding_agent import client
+from coding_agent.errors import CodingAgentError, SessionNotRunning
+from coding_agent.hosting.dialogs import Dialogs
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.safety import Safety, gate_for, safety_of
+from coding_agent.session.budget import Account, Budget
+from coding_agent.session.options import SessionOptions
+from coding_agent.session_supervisor import start_session, stop_session
+from coding_agent.starting import session_options
+from lemon_ai import Model
+from lemon_otp import CallFailed, Pid
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.running import HostRun
+
+ABORT_S: Final = 10.0
+"""How long the end of a run is waited for before its session is stopped all the same."""
+
+DEFAULT_MODE: Final = "ask"
+"""What may be done without asking where somebody is there to be asked."""
+
+
+@define(eq=False)
+class OpenSession:
+    """A session that runs here.
+
+    Attributes:
+        pid: Its process.
+        session_id: Its id; another one after a reset.
+        file: Its file, there or not yet.
+        options: What it was started with.
+        gate: Decides about its tool calls; its policy may be replaced.
+        dialogs: Its open questions.
+        account: What it may use up and has.
+        clients: How many desks look at it.
+    """
+
+    pid: Pid
+    session_id: str
+    file: Path
+    options: SessionOptions
+    gate: PermissionGate
+    dialogs: Dialogs
+    account: Account
+    clients: int = 0
+
+
+@define(eq=False)
+class Wanted:
+    """What a session that is opened begins with, where its file does not say.
+
+    Attributes:
+        file: Go on with this one; None for a new one.
+        resume: Go on with the newest one of the folder.
+        model, thinking_level: Answer; None takes the host's.
+        mode: What may be done without asking; None takes the command line's.
+        budget: Limits of its account.
+        parent_session: The file it came from.
+    """
+
+    file: Path | None = None
+    resume: bool = False
+    model: Model | None = None
+    thinking_level: str | None = None
+    mode: str | None = None
+    budget: Budget | None = None
+    parent_session: str | None = None
+
+
+Extra: TypeAlias = Callable[[SessionOptions, Dialogs], Awaitable[SessionOptions]]
+"""Adds to the options of every session that is opened: tools, hooks, companions. `Dialogs` will be the session's."""
+
+
+@define(eq=False)
+class OpenSessions:
+    """The sessions of one host by their files.
+
+    Attributes:
+        host: The start they belong to.
+        extras: Asked in order before a session is started.
+    """
+
+    host: "HostRun"
+    extras: list[Extra] = field(factory=list)
+    _open: list[OpenSession] = field(factory=list)
+    _opening: asyncio.Lock = field(factory=asyncio.Lock)
+
+    def all(self) -> list[OpenSession]:
+        """Those that run, oldest first."""
+        self._open = [one for one in self._open if one.pid.alive]
+        return list(self._open)
+
+    def find(self, session_id: str) -> OpenSession:
+        """The session of that id.
+
+        Raises:
+            SessionNotRunning: None of that id runs here.
+        """
+        for one in self.all():
+            if one.session_id == session_id:
+                return one
+        raise SessionNotRunning(f"no session {session_id} runs here")
+
+    def at(self, file: Path) -> OpenSession | None:
+        """The session that runs on a file."""
+        path = file.absolute()
+        return next((one for one in self.all() if one.file == path), None)
+
+    async def open(self, wanted: Wanted) -> OpenSession:
+        """Start a session, or find the one that runs on that file already.
+
+        Raises:
+            SessionError, BadUsage: It cannot be opened; the class says why. Nothing is left running.
+        """
+        async with self._opening:
+            if wanted.file is not None and (running := self.at(wanted.file)) is not None:
+                return running
+            return await self._start(wanted)
+
+    async def _start(self, wanted: Wanted) -> OpenSession:
+        host = self.host
+        safety = self._safety(wanted)
+        dialogs = Dialogs(waits_for_client=host.keeps_sessions)
+        gate = gate_for(host.settings, safety, dialogs)
+        account = Account(wanted.budget or Budget())
+        options = session_options(
+            host.settings,
+            host.choice,
+            resume=wanted.resume,
+            session=None if wanted.file is None else str(wanted.file),
+            safety=safety,
+            gate=gate,
+        )
+        options = evolve(options, account=account, get_api_key=host.known.key_finder, **_given(wanted))
+        if (running := self.at(options.session_file)) is not None:  # the newest one of the folder
+            return running
+        for extra in self.extras:
+            options = await extra(options, dialogs)
+        pid = await start_session(options)
+        state = await client.get_state(pid)
+        one = OpenSession(pid, state.session_id, Path(state.file), options, gate, dialogs, account)
+        self._open.append(one)
+        return one
+
+    def _safety(self, wanted: Wanted) -> Safety:
+        safety = safety_of(self.host.arguments, default_mode=DEFAULT_MODE)
+        return safety if wanted.mode is None else evolve(safety, mode=wanted.mode)
+
+    async def leave(self, one: OpenSession) -> None:
+        """A client looks at it no longer; the last one ends it, what it was doing is aborted and stored."""
+        one.clients -= 1
+        if one.clients <= 0 and not self.host.keeps_sessions:
+            await self.close(one)
+
+    async def close(self, one: OpenSession) -> None:
+        """End a session whoever looks at it; what it was doing is aborted and stored."""
+        one.dialogs.refuse_all()
+        with suppress(CallFailed, TimeoutError):
+            async with asyncio.timeout(ABORT_S):
+                await client.abort(one.pid)
+        with suppress(CodingAgentError):  # it may have ended by itself
+            await stop_session(one.pid)
+
+
+def _given(wanted: Wanted) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if wanted.model is not None:
+        given["model"] = wanted.model
+    if wanted.thinking_level is not None:
+        given["thinking_level"] = wanted.thinking_level
+    if wanted.parent_session is not None:
+        given["parent_session"] = wanted.parent_session
+    return given

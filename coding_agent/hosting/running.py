@@ -1,0 +1,142 @@
+"""Edge. One start of the host: applications, catalogue, metrics, control socket, signals; a front end; all stops again.
+
+Every front end (print, RPC, ACP, terminal, serve) is a `Body`: it is given the `HostRun` and runs as the root process.
+The first signal comes to it as an `Interrupted` message; what a second one means is the body's to say.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from attrs import define, field
+
+from coding_agent.application import APPLICATION, add_child
+from coding_agent.arguments import Arguments
+from coding_agent.control.listener import Listener
+from coding_agent.errors import UnsafeRuntimeDir
+from coding_agent.metrics import METRICS, Metrics
+from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.settings import Settings
+from coding_agent.user_models import UserModels, user_models
+from lemon_ai import use_catalog
+from lemon_otp import Pid, StartFailed, ensure_all_started, put_env, run, self_pid, send, stop_all
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.input import PromptHooks, PromptResources
+    from coding_agent.hosting.open_sessions import OpenSessions
+
+WATCHDOG_S: Final = 1.0
+"""Who holds the event loop for longer is named in the log file, with its stack."""
+
+
+class Interrupted:
+    """A signal arrived; sent to the process that runs the body."""
+
+
+@define(eq=False)
+class HostRun:
+    """One start of the host: what its front ends share.
+
+    Attributes:
+        arguments: The command line.
+        settings: What holds for this start.
+        choice: The model that answers in a new session.
+        known: The catalogue and the keys a person's own file names.
+        resources: Skills and templates that prompts may name; a `coding_agent.resources.Resources`.
+        hooks: What extensions do with prompts.
+        keeps_sessions: A session goes on when the last client leaves it, as `serve` wants it.
+        notices: Lines for the person that were found on the way, told once.
+    """
+
+    arguments: Arguments
+    settings: Settings
+    choice: ModelChoice
+    known: UserModels
+    keeps_sessions: bool = False
+    notices: list[str] = field(factory=list)
+    resources: "PromptResources | None" = None
+    hooks: "PromptHooks | None" = None
+    _sessions: "OpenSessions | None" = field(default=None, init=False)
+
+    @property
+    def sessions(self) -> "OpenSessions":
+        """The sessions this host has opened, by whichever client."""
+        if self._sessions is None:
+            from coding_agent.hosting.open_sessions import OpenSessions
+
+            self._sessions = OpenSessions(self)
+        return self._sessions
+
+
+Body: TypeAlias = Callable[[HostRun], Awaitable[int]]
+"""A front end: returns the exit code."""
+
+
+def prepared(arguments: Arguments, settings: Settings) -> HostRun:
+    """Work out what a start shares, before anything runs.
+
+    Raises:
+        BadUsage: The model asked for is not known, or the person's own models file cannot be used.
+    """
+    known = user_models(os.environ)
+    choice = choose_model(settings, known.catalog)
+    host = HostRun(arguments, settings, choice, known)
+    if choice.notice:
+        host.notices.append(choice.notice)
+    return host
+
+
+def run_host(body: Body, host: HostRun, *, watchdog_s: float = WATCHDOG_S) -> int:
+    """Start everything, run `body` as the root process, stop everything in reverse order; the body's exit code.
+
+    Args:
+        body: The front end.
+        host: From `prepared`.
+        watchdog_s: Who holds the event loop for longer is named in the log file.
+
+    Raises:
+        CodingAgentError: Whatever the body raises; the message says what to do.
+    """
+    return run(_main, body, host, watchdog_s=watchdog_s)
+
+
+async def _main(body: Body, host: HostRun) -> int:
+    with interrupts(self_pid()):
+        try:
+            await ensure_all_started(APPLICATION)
+            use_catalog(host.known.catalog)
+            if host.arguments.metrics:
+                put_env(APPLICATION.name, METRICS, Metrics.start())
+            await listen(host.settings)
+            return await body(host)
+        finally:
+            await stop_all()
+
+
+async def listen(settings: Settings) -> None:
+    """Open the control socket; where that cannot be, say so and go on without."""
+    try:
+        await add_child(Listener.child_spec(settings.runtime_dir, id="listener"))
+    except StartFailed as failed:
+        if not isinstance(failed.reason, UnsafeRuntimeDir):
+            raise
+        print(f"warning: `tree` will not find this host: {failed.reason}", file=sys.stderr)
+
+
+@contextmanager
+def interrupts(listener: Pid) -> Iterator[None]:
+    """While inside, SIGINT, SIGTERM and SIGHUP become `Interrupted` messages to `listener`."""
+    loop = asyncio.get_running_loop()
+    signals: list[Any] = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    for number in signals:
+        loop.add_signal_handler(number, send, listener, Interrupted())
+    try:
+        yield
+    finally:
+        for number in signals:
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
