@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+from typing import cast as typed
 
 from lemon_otp.crash_reports import report_crash, report_leftover_error, report_zombie
 from lemon_otp.errors import ProcessExit
@@ -17,7 +18,7 @@ from lemon_otp.exits import is_orderly
 from lemon_otp.mailbox import Mailbox
 from lemon_otp.pid import ALIVE
 from lemon_otp.relations import Related, Ties
-from lemon_otp.scheduler import ENDED, FUTURE, Scheduler
+from lemon_otp.scheduler import DONE, ENDED, FUTURE
 from lemon_otp.stepper import NO_CONTEXT
 
 if TYPE_CHECKING:
@@ -115,9 +116,11 @@ class Ending(Related):
             if ties.monitoring is not None:
                 self.stop_monitoring()
             if ties.links or ties.monitors:
-                runtime.deaths.append(self.as_process())
-                if not runtime.announcing:
-                    announce_deaths(runtime)
+                dead = self.as_process()
+                if runtime.announcing:
+                    runtime.enqueue(typed("Process", Announcement(dead)))
+                else:
+                    announce_death(dead)
         self.parent = None
 
     def _run_hooks(self, ties: Ties, reason: Any) -> None:
@@ -197,27 +200,46 @@ def _first_leaf(group: BaseExceptionGroup[ProcessExit]) -> ProcessExit:
     return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def announce_deaths(runtime: Scheduler) -> None:
-    """Tell the links and monitors of those that died, and of those that die of it, one after the other."""
+def announce_death(dead: Process) -> None:
+    """Tell the links of one that is dead, then its monitors; who dies of it tells its own when its turn comes.
+
+    So whoever has been told of a death has its turn before the next but one along a chain of links, as on the BEAM.
+    """
+    runtime, reason, ties = dead.runtime, dead.exit_reason, dead.ties
+    assert ties is not None
+    links, ties.links = ties.links, None
+    monitors, ties.monitors = ties.monitors, None
     runtime.announcing = True
-    deaths = runtime.deaths
     try:
-        while deaths:
-            dead = deaths.popleft()
-            reason = dead.exit_reason
-            ties = dead.ties
-            if ties is None:
-                continue
-            links, ties.links = ties.links, None
-            monitors, ties.monitors = ties.monitors, None
-            for watcher in monitors or ():
-                _tell(dead, watcher.target_down, reason)
-            for other in links or ():
-                if other.ties is not None and other.ties.links is not None:
-                    other.ties.links.pop(dead, None)
-                _tell(dead, other.link_broken, dead, reason)
+        for other in links or ():
+            if other.ties is not None and other.ties.links is not None:
+                other.ties.links.pop(dead, None)
+            _tell(dead, other.link_broken, dead, reason)
     finally:
         runtime.announcing = False
+    for watcher in monitors or ():
+        _tell(dead, watcher.target_down, reason)
+
+
+class Announcement:
+    """Stands in the run queue for the death of a process that died of a link."""
+
+    __slots__ = ("dead",)
+
+    alert = False
+    coro = None
+    context = NO_CONTEXT
+
+    def __init__(self, dead: Process) -> None:
+        self.dead = dead
+
+    def first_step(self) -> Any:
+        """Tell its own links and monitors."""
+        announce_death(self.dead)
+        return DONE
+
+    def raised(self, error: BaseException) -> None:
+        """Interrupted from outside: the scheduler passes that on, and the death has been told as far as it goes."""
 
 
 def _tell(dead: Process, tell: Callable[..., None], *said: Any) -> None:

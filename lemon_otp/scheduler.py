@@ -129,7 +129,6 @@ class Scheduler:
         self.handlers: dict[tuple[str, ...], tuple[Any, ...]] = {}
         self.queue: deque[Process] = deque()
         self.later: list[Process] = []
-        self.deaths: deque[Process] = deque()
         self.announcing = False
         self.scheduled = False
         self.closed = False

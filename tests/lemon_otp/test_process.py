@@ -8,6 +8,7 @@ import logging
 import pickle
 import threading
 from contextvars import Context
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -426,8 +427,45 @@ async def test_a_chain_of_ten_thousand_links_falls_without_recursion() -> None:
         pids.append(pid)
     await settle()
     exit_signal(pids[0], "boom")
-    assert [pid for pid in pids if pid.alive] == []
     await settle()
+    assert [pid for pid in pids if pid.alive] == []
+
+
+async def test_who_was_told_of_a_death_has_its_turn_before_the_next_along_a_chain_of_links() -> None:
+    """As on the BEAM: the message arrives at once, the signal along the chain takes a turn for each process in it."""
+    assert await _heard_beside_a_chain_of(1) == []
+    assert await _heard_beside_a_chain_of(2) == [Down]
+
+
+async def _heard_beside_a_chain_of(between: int) -> list[type]:
+    """What a process takes that monitors one that dies, and is linked to it through so many others."""
+    heard: list[type] = []
+
+    async def listen(target: Pid) -> None:
+        monitor(target)
+        while True:
+            heard.append(type(await receive()))
+
+    first = spawn(idle)
+    chain = [first, *(spawn(idle) for _ in range(between)), spawn(listen, first)]
+    await settle()
+    for one, other in pairwise(chain):
+        assert isinstance(one, Process)
+        one.link(other)  # type: ignore[arg-type]
+    exit_signal(first, "shutdown")
+    await settle()
+    assert not any(pid.alive for pid in chain)
+    return heard
+
+
+async def test_an_exit_comes_before_the_down_of_the_same_death() -> None:
+    """Links are told before monitors, as on the BEAM."""
+    trap_exit(True)
+    pid, ref = spawn_monitor(idle)
+    link(pid)
+    exit_signal(pid, "boom")
+    assert await receive() == Exit(pid, "boom")
+    assert await receive() == Down(ref, pid, "boom")
 
 
 async def test_a_process_that_traps_exits_finds_them_in_its_mailbox() -> None:

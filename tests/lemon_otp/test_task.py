@@ -109,8 +109,8 @@ async def test_a_server_that_does_not_await_finds_the_reply_and_the_down() -> No
     trap_exit(True)
     task = Task.async_(fail, "boom")
     await settle()
-    assert await receive() == Down(task.ref, task.pid, "boom")
     assert await receive() == Exit(task.pid, "boom")  # type: ignore[arg-type]
+    assert await receive() == Down(task.ref, task.pid, "boom")
 
 
 async def test_only_the_owner_may_wait() -> None:

@@ -88,8 +88,8 @@ async def test_a_linked_task_and_its_caller_go_together() -> None:
     trap_exit(True)
     task = await TaskSupervisor.async_("tasks", fail, "boom")
     await settle()
-    assert await receive() == Down(task, task.pid, "boom")
     assert await receive() == Exit(task.pid, "boom")  # type: ignore[arg-type]
+    assert await receive() == Down(task, task.pid, "boom")
 
     async def owner() -> None:
         tasks.append(await TaskSupervisor.async_("tasks", sleep_s, 1000))
