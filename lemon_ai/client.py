@@ -252,8 +252,6 @@ class _Call:
         )
         if (told := self.request.options.on_retry) is not None:
             told(self.attempt + 1, self.policy.max_retries, delay_s, failure)
-        if (told := self.request.options.on_retry) is not None:
-            told(self.attempt + 1, self.policy.max_retries, delay_s, failure)
         await (self.request.options.retry_sleep or sleep_s)(delay_s)
 
     def fail(self, error: AiError) -> None:
