@@ -56,18 +56,11 @@ def _prompt_command(argv: Sequence[str]) -> int:
     from coding_agent.arguments import parse
     from coding_agent.hosting.running import prepared
     from coding_agent.print_mode import Prompted, run_prompts
-    from coding_agent.settings import read_settings
+    from coding_agent.settings import settings_of
 
     arguments = parse(argv)
     logs.set_up(os.environ, verbose=arguments.verbose)
-    settings = read_settings(
-        os.environ,
-        cwd=arguments.cwd,
-        session_dir=arguments.session_dir,
-        model=arguments.model,
-        base_url=arguments.base_url,
-        thinking_level=arguments.thinking,
-    )
+    settings = settings_of(arguments, os.environ)
     prompt = arguments.prompt if arguments.prompt is not None else _piped_prompt()
     if prompt is None or not prompt.strip():
         raise BadUsage('there is nothing to do: give a prompt with -p "PROMPT", or pipe one in')
@@ -109,6 +102,18 @@ def _command(module: str, function: str = "main") -> Callable[[Sequence[str]], i
     return run
 
 
+def _config_command(argv: Sequence[str]) -> int:
+    from coding_agent.settings.config_command import main as config
+
+    return config(argv, os.environ)
+
+
+def _trust_command(argv: Sequence[str]) -> int:
+    from coding_agent.trust.command import main as trust
+
+    return trust(argv, os.environ)
+
+
 def _piped_prompt() -> str | None:
     return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
 
@@ -144,6 +149,8 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "sessions": _sessions_command,
     "metrics": _metrics_command,
     "rewind": _rewind_command,
+    "config": _config_command,
+    "trust": _trust_command,
     "login": _command("coding_agent.login_command", "login"),
     "logout": _command("coding_agent.login_command", "logout"),
     "auth": _command("coding_agent.login_command", "auth"),

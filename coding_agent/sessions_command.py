@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
 from coding_agent.storage import copying
@@ -188,7 +189,7 @@ def _export(arguments: argparse.Namespace) -> int:
         form: Format = arguments.format or ("json" if arguments.json else "markdown")
         if form == "json" and arguments.output is None:
             return _print_json(to_document(manager))
-        text = export(manager, form)
+        text = export(manager, form, secrets=known_secrets())
         if arguments.output is None:
             _say(text, end="")
         else:

@@ -1,56 +1,45 @@
-"""Edge. The models a person added or changed: their `models.json` on top of the catalogue, and the keys named in it."""
+"""Edge. The models a person added or changed: their `models.json` on top of the catalogue."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
-from coding_agent.credentials import has_key
+from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
-from lemon_ai import BadCatalog, Catalog, canonical, default_catalog
+from lemon_ai import BadCatalog, Catalog, default_catalog
 
 VARIABLE: Final = "LEMON_MODELS_FILE"
-_COMMAND_TIMEOUT_S: Final = 10.0
 
 
 @frozen
 class UserModels:
-    """The catalogue of one start of the host.
+    """The catalogue of one start of the host, and the credentials for it.
 
     Attributes:
         catalog: Everything that can be asked for.
-        environ: Where names of variables are looked up.
+        credentials: Where the key of a request comes from.
     """
 
     catalog: Catalog
-    environ: Mapping[str, str]
+    credentials: Credentials
 
     @property
-    def key_finder(self) -> Callable[[str], Awaitable[str | None]] | None:
-        """What `SessionOptions.get_api_key` wants; None when the person's file names no key."""
-        named = any(override.api_key for override in self.catalog.overrides.values())
-        return self.api_key if named else None
-
-    async def api_key(self, provider: str) -> str | None:
-        """The key that the file names for a provider, if its own variables hold none; asked before each request.
-
-        A command runs on a thread, so that nobody else waits for it.
-        """
-        override = self.catalog.overrides.get(canonical(provider))
-        if override is None or not override.api_key or has_key(provider):
-            return None
-        return await asyncio.to_thread(resolved, override.api_key, self.environ)
+    def key_finder(self) -> Callable[[str], Awaitable[str | None]]:
+        """What `SessionOptions.get_api_key` wants: the key for a provider, asked before each request."""
+        return self.credentials.api_key
 
 
-def user_models(environ: Mapping[str, str]) -> UserModels:
+def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> UserModels:
     """The catalogue with a person's file on top; without a file it is the package's own.
+
+    Args:
+        environ: Names the file, and holds the variables that stand for keys.
+        base_url: Where this start sends its requests, if somebody said so; another vendor gets no stored key there.
 
     Raises:
         BadUsage: The file was named and is not there, cannot be read, or says something that cannot be meant.
@@ -61,15 +50,22 @@ def user_models(environ: Mapping[str, str]) -> UserModels:
     except FileNotFoundError:
         if environ.get(VARIABLE):
             raise BadUsage(f"there is no file {path}; {VARIABLE} names it") from None
-        return UserModels(default_catalog(), environ)
+        return _with_credentials(default_catalog(), environ, base_url)
     except (OSError, UnicodeDecodeError) as error:
         raise BadUsage(f"{path} cannot be read: {error}") from error
     try:
-        return UserModels(default_catalog().with_overrides(json.loads(text), file=str(path)), environ)
+        catalog = default_catalog().with_overrides(json.loads(text), file=str(path))
     except (ValueError, RecursionError) as error:
         raise BadUsage(f"{path} is no JSON: {error}") from error
     except BadCatalog as error:
         raise BadUsage(str(error)) from error
+    return _with_credentials(catalog, environ, base_url)
+
+
+def _with_credentials(catalog: Catalog, environ: Mapping[str, str], base_url: str | None) -> UserModels:
+    named = {name: override.api_key for name, override in catalog.overrides.items() if override.api_key}
+    address = base_url or environ.get("LEMON_BASE_URL") or None
+    return UserModels(catalog, Credentials(environ, named=named, base_url=address))
 
 
 def models_file(environ: Mapping[str, str]) -> Path:
@@ -78,24 +74,3 @@ def models_file(environ: Mapping[str, str]) -> Path:
         return Path(given).absolute()
     settings = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config"
     return Path(settings) / "lemon" / "models.json"
-
-
-def resolved(value: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """What a value of the file stands for: `!command` its output, the name of a variable its value, else itself.
-
-    None when the command fails or says nothing.
-    """
-    if not value.startswith("!"):
-        return environ.get(value) or value
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", value[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_TIMEOUT_S,
-            check=True,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from coding_agent.credentials import resolved
 from coding_agent.errors import BadUsage
-from coding_agent.user_models import models_file, resolved, user_models
+from coding_agent.user_models import models_file, user_models
 from lemon_ai import default_catalog
 
 MINE = {
@@ -40,11 +41,11 @@ def test_the_file_lies_on_top_of_the_catalogue(tmp_path: Path) -> None:
     assert known.find("anthropic/claude-sonnet-4-5") == default_catalog().find("anthropic/claude-sonnet-4-5")
 
 
-def test_without_a_file_the_catalogue_is_the_packages_own(tmp_path: Path) -> None:
-    """Nothing is read but the one place; there is no key to ask for."""
+async def test_without_a_file_the_catalogue_is_the_packages_own(tmp_path: Path) -> None:
+    """Nothing is read but the one place; there is no key to be had."""
     known = user_models({"HOME": str(tmp_path)})
     assert known.catalog is default_catalog()
-    assert known.key_finder is None
+    assert await known.key_finder("my_server") is None
 
 
 def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
@@ -75,17 +76,14 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
         user_models({"HOME": str(tmp_path), "LEMON_MODELS_FILE": str(tmp_path / "nowhere.json")})
 
 
-async def test_a_key_is_the_files_only_where_no_variable_of_the_provider_holds_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_is_the_files_only_where_no_variable_of_the_provider_holds_one(tmp_path: Path) -> None:
     """A name of a variable stands for its value; other providers get nothing of it."""
-    monkeypatch.delenv("MY_SERVER_API_KEY", raising=False)
-    find = user_models(environ(tmp_path, MY_SERVER_SECRET="from-the-variable")).key_finder
-    assert find is not None
+    variables = environ(tmp_path, MY_SERVER_SECRET="from-the-variable")
+    find = user_models(variables).key_finder
     assert await find("my-server") == await find("my_server") == "from-the-variable"
     assert await find("openai") is None
     assert await find("anthropic") is None
-    monkeypatch.setenv("MY_SERVER_API_KEY", "own")
+    variables["MY_SERVER_API_KEY"] = "own"
     assert await find("my-server") is None
 
 
