@@ -14,6 +14,7 @@ CodingAgentError
 │   └── UnknownRun           no run of a subagent has that id
 ├── McpServerUnavailable     a server of the Model Context Protocol is not connected; `why` says why
 ├── BadCredentialFile        the file of stored credentials cannot be read or changed; `path` and `problem` say why
+├── LoginRefused             a login at a vendor's did not come about; nothing was stored
 ├── HostUnreachable          no running host answered at its control socket
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
 ├── UnreadableFile           a file of a person's or a project's gave no text
@@ -199,6 +200,10 @@ class BadCredentialFile(CodingAgentError):
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}"
+
+
+class LoginRefused(CodingAgentError):
+    """A login at a vendor's did not come about. Nothing was stored."""
 
 
 class HostUnreachable(CodingAgentError):

@@ -15,15 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from coding_agent.credential_file import CredentialFile, Stored, credential_path
-from coding_agent.errors import BadUsage, CodingAgentError
+from coding_agent.errors import BadUsage, LoginRefused
 from coding_agent.oauth_entries import SECRET_TYPES, to_entry
 from lemon_ai import KEY_VARIABLES, KEYLESS, canonical
 
 _LONGEST_KEY: Final = 16_384
-
-
-class LoginRefused(CodingAgentError):
-    """A login did not come about. Nothing was stored."""
 
 
 class _Parser(argparse.ArgumentParser):
