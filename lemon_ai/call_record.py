@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from attrs import field
 
-from lemon_ai.errors import AiError, ProviderError
+from lemon_ai.errors import AiError
 from lemon_ai.messages import AssistantMessage
 from lemon_ai.models.model import Model
 from lemon_otp import define, monotonic_s, telemetry, wall_ms
@@ -82,8 +82,6 @@ class CallRecord:
 
 def _kind_of(failure: BaseException | None) -> str | None:
     """One word of a small set for a failure."""
-    if isinstance(failure, ProviderError):
-        return failure.category
     if isinstance(failure, AiError):
         return type(failure).__name__
     return None if failure is None else "canceled" if not isinstance(failure, Exception) else "unknown"

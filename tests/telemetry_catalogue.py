@@ -70,6 +70,7 @@ MEANING: dict[str, str] = {
     "lemon_agent.subscriber.out_of_credit": "A run waits for a subscriber that is out of credit.",
     "lemon_agent.model_runtime.fallback": "A model call goes on with another credential or provider.",
     "coding_agent.subagent.start": "A subagent has its seat and begins; `asked_by` is the process that wants it.",
+    "coding_agent.loop_lag.sampled": "How late a timer of the event loop came; only where somebody measures.",
     "coding_agent.execute_code.stop": "A piece of Python code was run.",
     "coding_agent.permission.decided": "A tool call was allowed or refused, and by whom.",
 }

@@ -132,6 +132,7 @@ class Run:
                     "model": self.model.id,
                     "status": status,
                     "outcome": outcome,
+                    "pid": self.pid,
                     "session_id": self.config.session_id,
                 },
             )

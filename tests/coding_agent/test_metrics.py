@@ -32,7 +32,7 @@ async def test_a_run_with_a_tool_is_counted(host):
     assert counted[("lemon_tool_calls_total", "look")] == 1
     assert counted[("lemon_model_calls_total", "scripted")] == 2
     assert counted[("lemon_run_seconds_count", "completed")] == 1
-    assert counted[("lemon_processes_idle",)] > 5
+    assert counted[("lemon_processes", "idle")] > 5
 
 
 async def test_retries_are_counted_by_what_went_wrong(host):

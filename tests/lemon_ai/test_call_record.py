@@ -54,7 +54,7 @@ async def test_a_call_says_once_that_it_begins_and_how_it_ended(ai: Any) -> None
 async def test_a_call_that_does_not_come_to_its_end_says_so_once(ai: Any, way: str) -> None:
     """A failure has its category; what was given up is aborted; one that was never admitted ends as well."""
     heard = listened()
-    turn = [Fail("bad_request")] if way == "failed" else [Say("Hel"), Delay(60_000), Say("lo")]
+    turn = [Fail("auth")] if way == "failed" else [Say("Hel"), Delay(60_000), Say("lo")]
     model = await ScriptedModel(*(["Fine."] if way == "refused" else []), turn).install()
     if way in ("failed", "refused"):
         if way == "refused":
@@ -96,7 +96,7 @@ async def test_a_handler_can_send_headers_along(ai: Any) -> None:
 
 async def test_without_handlers_a_call_is_as_it_was(ai: Any) -> None:
     """Nobody listens: the same answer, no header is added, and a failing call still raises its own error."""
-    scripted = ScriptedModel("Hello.", [Fail("bad_request")])
+    scripted = ScriptedModel("Hello.", [Fail("auth")])
     model = await scripted.install()
     await complete(model, HELLO)
     with pytest.raises(ProviderError):

@@ -1,0 +1,190 @@
+"""Edge. What happens in a host, counted for Prometheus. Nothing is counted, and nothing costs, until `Metrics.start`.
+
+A plain telemetry handler over the events of all packages (docs/reference/telemetry.md), and one look at the tree for
+each scrape. Label sets are bounded: ids lose their keys, and beyond `LABELS_MAX` different values of a label the rest
+is `other`. No label holds prompt text, arguments or credentials.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, field
+
+from coding_agent.metrics import series
+from coding_agent.metrics.living import Living
+from coding_agent.metrics.series import LABELS_MAX, Event
+from lemon_otp import Pid, monotonic_s, self_pid, telemetry
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Gauge
+
+HANDLER_ID: Final = "coding_agent.metrics"
+METRICS: Final = "metrics"
+"""Where a host keeps its `Metrics` in the environment of the application."""
+TOOLS_TIMED_MAX: Final = 10_000
+"""Tool calls whose beginning is remembered; the oldest is forgotten first."""
+
+
+@define(eq=False)
+class Metrics:
+    """The series of one host.
+
+    Attributes:
+        registry: What a scraper reads.
+    """
+
+    registry: "CollectorRegistry"
+    _counters: dict[Event, "Counter"] = field(factory=dict)
+    _seen: dict[str, set[str]] = field(factory=dict)
+    _began: dict[tuple[Pid, str], float] = field(factory=dict)
+    _takers: dict[Event, Callable[[Mapping[str, Any], Mapping[str, Any]], None]] = field(factory=dict)
+
+    @classmethod
+    def start(cls) -> "Metrics":
+        """Count from now on.
+
+        Raises:
+            AlreadyRegistered: This runtime counts already.
+        """
+        from prometheus_client import CollectorRegistry, Counter, ProcessCollector
+
+        registry = CollectorRegistry()
+        metrics = cls(registry)
+        for event, count in series.COUNTS.items():
+            metrics._counters[event] = Counter(count.name, count.text, [*count.labels.values()], registry=registry)
+        metrics._take_breakers(registry)
+        metrics._take_runs_and_tools(registry)
+        metrics._take_model_calls(registry)
+        metrics._take_lag(registry)
+        registry.register(Living())
+        ProcessCollector(registry=registry)
+        telemetry.attach_many(HANDLER_ID, series.EVENTS, metrics._handle)
+        return metrics
+
+    def stop(self) -> None:
+        """Count no more."""
+        telemetry.detach(HANDLER_ID)
+
+    def exposition(self) -> str:
+        """All series in Prometheus' text format. Call it in a process of the host."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry).decode()
+
+    # What each series is made of.
+
+    def _take_breakers(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Gauge
+
+        changes = Counter("lemon_breaker_changes", "Changes of breakers.", ["provider", "change"], registry=registry)
+        opened = Gauge(
+            "lemon_breaker_open", "1 from opening until the breaker has closed.", ["provider"], registry=registry
+        )
+        for change in series.BREAKER_CHANGES:
+            self._takers[(*series.BREAKER, change)] = _breaker_taker(self, changes, opened, change)
+
+    def _take_runs_and_tools(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Histogram
+
+        runs = Histogram("lemon_run_seconds", "Length of runs.", ["outcome"], buckets=series.SECONDS, registry=registry)
+        tools = Histogram(
+            "lemon_tool_seconds", "Length of tool calls.", ["tool"], buckets=series.SECONDS, registry=registry
+        )
+
+        def run_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            runs.labels(str(metadata["outcome"])).observe(float(measured["duration"]))
+
+        def tool_began(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            if len(self._began) >= TOOLS_TIMED_MAX:
+                del self._began[next(iter(self._began))]
+            self._began[self_pid(), metadata["tool_call_id"]] = monotonic_s()
+
+        def tool_ended(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            began_s = self._began.pop((self_pid(), metadata["tool_call_id"]), None)
+            if began_s is not None:
+                tools.labels(self._bounded("tool", metadata["tool_name"])).observe(monotonic_s() - began_s)
+
+        self._takers[series.RUN_END] = run_ended
+        self._takers[series.TOOL_START] = tool_began
+        self._takers[series.TOOL_END] = self._takers[series.TOOL_ERROR] = tool_ended
+
+    def _take_model_calls(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
+
+        of = ["provider", "model"]
+        length = Histogram(
+            "lemon_model_call_seconds", "Length of model calls.", of, buckets=series.SECONDS, registry=registry
+        )
+        first = Histogram(
+            "lemon_model_first_seconds",
+            "Time until something of the answer came.",
+            of,
+            buckets=series.SECONDS,
+            registry=registry,
+        )
+        ended = Counter(
+            "lemon_model_calls_ended", "Model calls by how they ended.", [*of, "stop_reason"], registry=registry
+        )
+        failed = Counter(
+            "lemon_model_failures", "Model calls that failed, by kind of failure.", [*of, "error"], registry=registry
+        )
+        tokens = Counter("lemon_tokens", "Tokens, by kind.", [*of, "kind"], registry=registry)
+        cost = Counter("lemon_cost_dollars", "What model calls cost by the catalogue.", of, registry=registry)
+
+        def call_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            labels = [self._bounded(name, metadata[name]) for name in of]
+            length.labels(*labels).observe(measured["duration_s"])
+            if measured["first_s"] is not None:
+                first.labels(*labels).observe(measured["first_s"])
+            ended.labels(*labels, str(metadata["stop_reason"])).inc()
+            if metadata["failure"] is not None:
+                failed.labels(*labels, self._bounded("error", metadata["failure"])).inc()
+            for kind in series.TOKEN_KINDS:
+                if (amount := measured[f"{kind}_tokens"]) > 0:
+                    tokens.labels(*labels, kind).inc(amount)
+            if measured["cost"] > 0:
+                cost.labels(*labels).inc(measured["cost"])
+
+        self._takers[series.MODEL_CALL_STOP] = call_ended
+
+    def _take_lag(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Histogram
+
+        lag = Histogram(
+            "lemon_loop_lag_seconds",
+            "How late timers of the event loop come.",
+            buckets=series.LAG_SECONDS,
+            registry=registry,
+        )
+        self._takers[series.LAG] = lambda measured, _: lag.observe(measured["lag_s"])
+
+    # The handler.
+
+    def _handle(self, event: Event, measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any) -> None:
+        if (counter := self._counters.get(event)) is not None:
+            names = series.COUNTS[event].labels
+            values = [self._bounded(label, metadata.get(name)) for name, label in names.items()]
+            (counter.labels(*values) if values else counter).inc()
+        if (taker := self._takers.get(event)) is not None:
+            taker(measurements, metadata)
+
+    def _bounded(self, label: str, value: Any) -> str:
+        """A label's value without its key; `other` once there are too many different ones."""
+        named = (getattr(value, "name", None) or "unnamed") if isinstance(value, Pid) else str(value)
+        text = named.partition("[")[0][:100]
+        seen = self._seen.setdefault(label, set())
+        if text not in seen and len(seen) >= LABELS_MAX:
+            return "other"
+        seen.add(text)
+        return text
+
+
+def _breaker_taker(
+    metrics: Metrics, changes: "Counter", opened: "Gauge", change: str
+) -> Callable[[Mapping[str, Any], Mapping[str, Any]], None]:
+    def taken(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        provider = metrics._bounded("provider", metadata.get("provider"))
+        changes.labels(provider, change).inc()
+        opened.labels(provider).set(0.0 if change == "closed" else 1.0)
+
+    return taken

@@ -1,0 +1,166 @@
+"""Edge. What happened in the tree lately: runs as bars, restarts and crashes as a list; both bounded.
+
+Telemetry handlers that live as long as the observer does; nothing here holds text of a conversation.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from coding_agent.steps import Step, Steps
+from lemon_otp import Pid, is_orderly, telemetry, wall_ms
+
+STEPS_HANDLER: Final = "coding_agent.observer.steps"
+HISTORY_HANDLER: Final = "coding_agent.observer.history"
+LAG_HANDLER: Final = "coding_agent.observer.lag"
+RUNS_MAX: Final = 60
+STEPS_MAX: Final = 1_000
+"""Of one run; what comes after is counted and not shown."""
+HISTORY_MAX: Final = 500
+
+HISTORY_EVENTS: Final[Mapping[tuple[str, ...], str]] = {
+    ("lemon_otp", "supervisor", "restart"): "restart",
+    ("lemon_otp", "supervisor", "start_error"): "start error",
+    ("lemon_otp", "supervisor", "give_up"): "gave up",
+    ("lemon_otp", "process", "crash"): "crash",
+    ("lemon_otp", "process", "zombie"): "zombie",
+    ("lemon_otp", "process", "orphan_thread"): "orphan thread",
+    ("lemon_otp", "watchdog", "held"): "loop held",
+    ("lemon_agent", "tool_task", "orphaned"): "orphan tool",
+    ("lemon_ai", "circuit_breaker", "opened"): "breaker opened",
+    ("lemon_ai", "circuit_breaker", "reopened"): "breaker opened",
+    ("lemon_ai", "circuit_breaker", "half_opened"): "breaker half open",
+    ("lemon_ai", "circuit_breaker", "closed"): "breaker closed",
+    ("lemon_ai", "retry_helper", "retry"): "model retry",
+}
+
+
+@define(eq=False)
+class Timeline:
+    """What happened lately.
+
+    Attributes:
+        say: Told `("step", bar)` and `("history", item)` as things happen.
+    """
+
+    say: Callable[[str, Any], None]
+    lag_s_max: float = 0.0
+    _steps: Steps | None = None
+    _runs: dict[Step, list[Step]] = field(factory=dict)
+    _history: deque[dict[str, Any]] = field(factory=lambda: deque(maxlen=HISTORY_MAX))
+    _count: int = 0
+
+    def start(self) -> None:
+        """Follow from now on; what an observer that crashed has left attached goes."""
+        for handler_id in (HISTORY_HANDLER, LAG_HANDLER, STEPS_HANDLER):
+            telemetry.detach(handler_id)
+        telemetry.attach_many(HISTORY_HANDLER, HISTORY_EVENTS, self._happened)
+        telemetry.attach(LAG_HANDLER, ("coding_agent", "loop_lag", "sampled"), self._lagged)
+        self._steps = Steps(self._begun, self._ended)
+        self._steps.start(STEPS_HANDLER)
+
+    def stop(self) -> None:
+        """Follow no more."""
+        telemetry.detach(HISTORY_HANDLER)
+        telemetry.detach(LAG_HANDLER)
+        if self._steps is not None:
+            self._steps.stop()
+
+    def taken_lag_s(self) -> float:
+        """The longest lag since this was asked last."""
+        lag_s, self.lag_s_max = self.lag_s_max, 0.0
+        return lag_s
+
+    def bars(self) -> list[dict[str, Any]]:
+        """Every step that is remembered, as bars; runs before their steps."""
+        return [bar_of(step) for steps in self._runs.values() for step in steps]
+
+    def history(self) -> list[dict[str, Any]]:
+        """Everything else that is remembered, oldest first."""
+        return list(self._history)
+
+    # Handlers.
+
+    def _begun(self, step: Step) -> None:
+        run = _run_of(step)
+        if run is None:
+            return
+        if step is run:
+            self._runs[run] = []
+            if len(self._runs) > RUNS_MAX:
+                self._forget_one()
+        steps = self._runs.get(run)
+        if steps is not None and len(steps) < STEPS_MAX:
+            steps.append(step)
+            self.say("step", bar_of(step))
+
+    def _ended(self, step: Step) -> None:
+        run = _run_of(step)
+        if run is not None and run in self._runs:
+            self.say("step", bar_of(step))
+
+    def _forget_one(self) -> None:
+        """Forget the oldest run that is over, or else the oldest."""
+        over = next((run for run in self._runs if run.ended_ms is not None), next(iter(self._runs)))
+        del self._runs[over]
+        self.say("forget", over.id)
+
+    def _happened(
+        self, event: tuple[str, ...], measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any
+    ) -> None:
+        self._count += 1
+        item = {"n": self._count, "at": wall_ms(), "kind": HISTORY_EVENTS[event], **_about(measurements, metadata)}
+        self._history.append(item)
+        self.say("history", item)
+
+    def _lagged(self, _event: Any, measurements: Mapping[str, Any], _metadata: Any, _config: Any) -> None:
+        self.lag_s_max = max(self.lag_s_max, measurements["lag_s"])
+
+
+def bar_of(step: Step) -> dict[str, Any]:
+    """A step as the page draws it."""
+    run = _run_of(step)
+    facts = step.facts
+    return {
+        "n": step.id,
+        "run": None if run is None else run.id,
+        "parent": None if step.parent is None else step.parent.id,
+        "kind": step.kind,
+        "name": step.name[:80],
+        "session": step.session_id,
+        "from": step.began_ms,
+        "to": step.ended_ms,
+        "failure": step.failure,
+        "tokens": facts.get("output_tokens"),
+        "cost": facts.get("cost"),
+    }
+
+
+def _run_of(step: Step) -> Step | None:
+    """The run that a step is part of; itself, when it is one."""
+    at: Step | None = step
+    while at is not None and at.kind != "run":
+        at = at.parent
+    return at
+
+
+def _about(measurements: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of an event that a person wants to know, each a few words."""
+    found: dict[str, Any] = {}
+    for name in ("supervisor", "id", "pid", "provider", "tool_name", "category", "holder", "where"):
+        if (value := metadata.get(name)) is not None:
+            found[name] = _words(value)
+    if (reason := metadata.get("reason")) is not None and not is_orderly(reason):
+        found["reason"] = type(reason).__name__ if isinstance(reason, BaseException) else _words(reason)
+    for name in ("restarts", "held_s", "delay_ms", "failure_count"):
+        if name in measurements:
+            found[name] = measurements[name]
+    return found
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Pid):
+        return f"{value.name or value.label or 'process'} <{value.id}>"[:120]
+    return str(value)[:120] if isinstance(value, str | int | float) else type(value).__name__
