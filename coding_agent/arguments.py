@@ -14,6 +14,8 @@ other commands:
   sessions ...        look at, check, fork or export session files
   metrics             the Prometheus series of every host started with --metrics
   rewind FILE ENTRY   take files and conversation back to an entry
+  config show|path    every setting and where it comes from
+  trust show|yes|no   what in this project waits for your trust
 
 rules: TOOL, or TOOL(PATTERN): bash(git *), write(src/**), read(.env), web_fetch(example.com). A command is taken apart
 and every part of it judged; deny wins over ask, ask over allow, allow over the mode.
@@ -38,6 +40,16 @@ class Arguments:
         deny: Rules for what may not be done in any mode.
         sandbox: `strict` or `net` runs commands in a sandbox without or with network.
         checkpoints: Keep what files were like before they are changed.
+        trust: Trust this project for this start.
+        context_files: Read `AGENTS.md` and `CLAUDE.md`.
+        skills: Further files and folders of skills.
+        use_skills: Read any.
+        templates: Further files and folders of templates.
+        use_templates: Read any.
+        extensions: Further extensions.
+        use_extensions: Load any.
+        system_prompt: Stands in for the agent's identity; a text or a file.
+        append_prompt: Is added to it.
     """
 
     prompt: str | None
@@ -59,6 +71,16 @@ class Arguments:
     deny: tuple[str, ...] = ()
     sandbox: str | None = None
     checkpoints: bool = True
+    trust: bool = False
+    context_files: bool = True
+    skills: tuple[str, ...] = ()
+    use_skills: bool = True
+    templates: tuple[str, ...] = ()
+    use_templates: bool = True
+    extensions: tuple[str, ...] = ()
+    use_extensions: bool = True
+    system_prompt: str | None = None
+    append_prompt: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,7 +99,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise BadUsage("--continue and --session both name a session; give one of them")
     if found["partials"] and not found["json"]:
         raise BadUsage("--partials goes with --json")
-    for kind in ("allow", "ask", "deny"):
+    for kind in ("allow", "ask", "deny", "skills", "templates", "extensions"):
         found[kind] = tuple(found[kind])
     return Arguments(**found)
 
@@ -128,4 +150,20 @@ def _parser() -> argparse.ArgumentParser:
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
     add("--metrics", action="store_true", help="count what happens; `metrics` in another terminal prints the series")
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
+    _add_resources(parser)
     return parser
+
+
+def _add_resources(parser: argparse.ArgumentParser) -> None:
+    """What is read besides the settings."""
+    add = parser.add_argument
+    add("--trust", action="store_true", help="trust this project for this start: its settings, skills, MCP servers")
+    add("--no-context-files", dest="context_files", action="store_false", help="do not read AGENTS.md and CLAUDE.md")
+    add("--skill", dest="skills", metavar="PATH", action="append", default=[], help="a skill's file or folder")
+    add("--no-skills", "-ns", dest="use_skills", action="store_false", help="no skills")
+    add("--prompt-template", dest="templates", metavar="PATH", action="append", default=[], help="a template")
+    add("--no-prompt-templates", "-np", dest="use_templates", action="store_false", help="no templates")
+    add("--extension", "-e", dest="extensions", metavar="PATH", action="append", default=[], help="a Python file")
+    add("--no-extensions", "-ne", dest="use_extensions", action="store_false", help="no extensions")
+    add("--system-prompt", metavar="TEXT", help="who the agent is, instead of what it says of itself; or a file")
+    add("--append-system-prompt", dest="append_prompt", metavar="TEXT", help="is added to it; or a file")

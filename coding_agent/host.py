@@ -154,4 +154,5 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "login": _command("coding_agent.login_command", "login"),
     "logout": _command("coding_agent.login_command", "logout"),
     "auth": _command("coding_agent.login_command", "auth"),
+    "models": _command("coding_agent.models_command"),
 }

@@ -69,9 +69,18 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
         return ModelChoice(_find(known, settings.model, settings.base_url), asked_for=True)
     if settings.base_url is not None:
         return ModelChoice(_served_at(known, settings.base_url), asked_for=True)
+    notice = ""
+    if settings.default_model is not None:
+        try:
+            named = _find(known, _named(settings.default_model), settings.default_base_url)
+            return ModelChoice(named, asked_for=False)
+        except BadUsage as error:  # another program's file may name what only that program knows
+            notice = f"the model of your settings is not known: {error}"
+    elif settings.default_base_url is not None:
+        return ModelChoice(_served_at(known, settings.default_base_url), asked_for=False)
     for provider, name in PREFERRED:
         if has_key(provider):
-            return ModelChoice(_find(known, name), asked_for=False)
+            return ModelChoice(_find(known, name), asked_for=False, notice=notice)
     for provider, port in LOCAL_SERVERS:
         if listens(port):
             address = f"http://127.0.0.1:{port}/v1"
@@ -79,6 +88,11 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
                 _served_at(known, address, provider), asked_for=False, notice=f"using the local server at {address}"
             )
     return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
+
+
+def _named(default_model: str) -> str:
+    """The model that a setting names; a provider alone stands for the one its key would stand for."""
+    return dict(PREFERRED).get(default_model, default_model)
 
 
 def listens(port: int, *, timeout_s: float = 0.2) -> bool:

@@ -45,6 +45,7 @@ class Printer:
 
     arguments: Arguments
     choice: ModelChoice
+    notices: tuple[str, ...] = ()
     answer: AssistantMessage | None = None
     settled: Settled | None = None
     _labels: dict[str, str] = field(factory=dict)
@@ -55,6 +56,9 @@ class Printer:
             print(json.dumps(header_to_wire(state), ensure_ascii=False), flush=True)
         if self.choice.notice and state.model == model_name(self.choice.model):
             self._progress(self.choice.notice)
+        for notice in self.notices:
+            if notice != self.choice.notice:
+                self._progress(notice)
         if state.restored is not None:
             closed = state.restored.repaired_calls
             note = f", {closed} unfinished tool calls closed" if closed else ""
@@ -121,14 +125,15 @@ def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
         host.choice,
         resume=host.arguments.resume,
         session=host.arguments.session,
-        safety=safety_of(host.arguments),
+        safety=safety_of(host.settings),
+        resources=host.resources,
     )
     # Nobody can follow up here, so a run that would end does not wait for one on its way.
     options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
     options = evolve(options, get_api_key=host.known.key_finder)
 
     async def body(host: HostRun) -> int:
-        return await _run(prompts, Printer(host.arguments, host.choice), options)
+        return await _run(prompts, Printer(host.arguments, host.choice, tuple(host.notices)), options)
 
     return run_host(body, host, watchdog_s=WATCHDOG_S)
 

@@ -1,15 +1,17 @@
 """Edge. The tools of a session with everything that stands before them: permissions, checkpoints, sandbox."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from coding_agent.arguments import Arguments
 from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
 from coding_agent.errors import BadUsage
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.session.options import Companion
 from coding_agent.settings import Settings
+from coding_agent.settings.schema import MODES as STRICTEST_FIRST
 from coding_agent.tools import Workspace, default_tools
 from lemon_agent import AgentTool
 
@@ -44,34 +46,65 @@ HEADLESS: Final = Safety("full")
 """With -p: commands and edits in the working folder run, as a script expects."""
 
 
-def safety_of(arguments: Arguments, *, default_mode: str = HEADLESS.mode) -> Safety:
-    """What the command line asks for."""
+def safety_of(settings: Settings, *, default_mode: str = HEADLESS.mode) -> Safety:
+    """What the settings ask for, those of the command line included.
+
+    Args:
+        settings: Of this start.
+        default_mode: The mode when nobody names one; a project may ask for a stricter one, trusted or not.
+    """
+    chosen = settings.permissions
+    mode = chosen.mode or default_mode
+    if chosen.mode_cap is not None and not chosen.asked:
+        mode = min(mode, chosen.mode_cap, key=STRICTEST_FIRST.index)
     return Safety(
-        mode=arguments.mode or default_mode,
-        allow=arguments.allow,
-        ask=arguments.ask,
-        deny=arguments.deny,
-        sandbox=arguments.sandbox,
-        checkpoints=arguments.checkpoints,
+        mode=mode,
+        allow=chosen.allow,
+        ask=chosen.ask,
+        deny=chosen.deny,
+        sandbox=settings.sandbox,
+        checkpoints=settings.checkpoints,
     )
 
 
 def guarded(
-    settings: Settings, safety: Safety, gate: PermissionGate
+    settings: Settings, safety: Safety, gate: PermissionGate, *, readable: Iterable[Path] = ()
 ) -> tuple[tuple[AgentTool, ...], tuple[Companion, ...]]:
     """The tools, and what goes along with the session because of them.
+
+    Args:
+        settings: Of this start.
+        safety: What the tools may do.
+        gate: Decides about each call.
+        readable: Files and folders outside of the working folder that may be read too.
 
     Raises:
         BadUsage: There is no sandbox here.
     """
     keeper = None if safety.sandbox is None else sandboxed(settings, network=safety.sandbox == "net")
-    workspace = Workspace(settings.cwd, approve=gate.approve_path if gate.asks else None, keeper=keeper)
+    workspace = Workspace(
+        settings.cwd, approve=gate.approve_path if gate.asks else None, keeper=keeper, readable=tuple(readable)
+    )
     gate.watch(workspace)
-    tools = tuple(default_tools(str(settings.cwd), workspace=workspace))
+    tools = tuple(
+        _prefixed(tool, settings.shell_prefix) for tool in default_tools(str(settings.cwd), workspace=workspace)
+    )
     if not safety.checkpoints:
         return tools, (gate.join, workspace.join)
     checkpoints = Checkpoints()
     return with_checkpoints(tools, workspace, checkpoints), (gate.join, workspace.join, checkpoints.join)
+
+
+def _prefixed(tool: AgentTool, prefix: str | None) -> AgentTool:
+    """The tool; the one that runs commands puts the person's prefix before each, on a line of its own."""
+    if prefix is None or tool.name != "bash":
+        return tool
+    inner = tool.execute
+
+    def execute(call_id: str, params: dict[str, Any], signal: Any, on_update: Any) -> Any:
+        return inner(call_id, {**params, "command": f"{prefix}\n{params.get('command', '')}"}, signal, on_update)
+
+    return evolve(tool, execute=execute)
 
 
 def sandboxed(settings: Settings, *, network: bool) -> "Keeper":

@@ -64,10 +64,12 @@ class GiveUp:
 
 
 def policy_for(provider: object, options: StreamOptions) -> RetryPolicy:
-    """A provider's own policy, unless the caller set the number of retries."""
+    """A provider's own policy, with what the caller set in place of its number of retries and its first wait."""
     own = getattr(provider, "retry", None)
     policy = own if isinstance(own, RetryPolicy) else RetryPolicy()
-    return policy if options.max_retries is None else evolve(policy, max_retries=max(0, options.max_retries))
+    if options.max_retries is not None:
+        policy = evolve(policy, max_retries=max(0, options.max_retries))
+    return policy if options.retry_base_ms is None else evolve(policy, base_ms=max(0, options.retry_base_ms))
 
 
 def is_retryable(error: ProviderError) -> bool:

@@ -82,6 +82,7 @@ class StreamOptions:
         cache_retention: How long a provider should keep the prompt.
         max_retry_delay_ms: A longer wait asked for by a server ends the call instead; 0 is no cap.
         max_retries: Replaces the provider's own number of retries.
+        retry_base_ms: Replaces the provider's own first wait between tries.
         retry_budget_ms: Time for all tries of the call together; when set, it bounds them instead of their number.
         timeout_ms: Replaces the longest silence allowed while streaming.
         connect_timeout_ms: Replaces the time allowed to open a connection.
@@ -112,6 +113,7 @@ class StreamOptions:
     cache_retention: CacheRetention = "short"
     max_retry_delay_ms: int = DEFAULT_MAX_RETRY_DELAY_MS
     max_retries: int | None = None
+    retry_base_ms: int | None = None
     retry_budget_ms: int | None = None
     timeout_ms: int | None = None
     connect_timeout_ms: int | None = None

@@ -46,6 +46,11 @@ class PromptResources(Protocol):
     @property
     def templates(self) -> Sequence[Any]: ...
 
+    @property
+    def skill_commands(self) -> bool:
+        """May skills be named?"""
+        ...
+
 
 @frozen
 class Continue:
@@ -128,6 +133,8 @@ def expanded(text: str, resources: PromptResources | None) -> str:
     if found is None or resources is None:
         return text
     name, args = found
+    if name.startswith(SKILL_PREFIX) and not resources.skill_commands:
+        return text
     wanted = name.removeprefix(SKILL_PREFIX)
     kind: Sequence[Any] = resources.skills if name.startswith(SKILL_PREFIX) else resources.templates
     match = next((one for one in kind if one.name == wanted), None)
@@ -139,7 +146,8 @@ def commands_of(resources: PromptResources | None, hooks: PromptHooks | None) ->
     found = [] if hooks is None else list(hooks.commands())
     if resources is not None:
         found += [_listed(one.name, "prompt", one) for one in resources.templates]
-        found += [_listed(SKILL_PREFIX + one.name, "skill", one) for one in resources.skills]
+        shown = resources.skills if resources.skill_commands else ()
+        found += [_listed(SKILL_PREFIX + one.name, "skill", one) for one in shown]
     return found
 
 

@@ -19,7 +19,7 @@ from coding_agent.safety import Safety, gate_for, safety_of
 from coding_agent.session.budget import Account, Budget
 from coding_agent.session.options import SessionOptions
 from coding_agent.session_supervisor import start_session, stop_session
-from coding_agent.starting import session_options
+from coding_agent.starting import budget_of, session_options
 from lemon_ai import Model
 from lemon_otp import CallFailed, Pid
 
@@ -135,7 +135,7 @@ class OpenSessions:
         safety = self._safety(wanted)
         dialogs = Dialogs(waits_for_client=host.keeps_sessions)
         gate = gate_for(host.settings, safety, dialogs)
-        account = Account(wanted.budget or Budget())
+        account = Account(wanted.budget or budget_of(host.settings))
         options = session_options(
             host.settings,
             host.choice,
@@ -143,6 +143,7 @@ class OpenSessions:
             session=None if wanted.file is None else str(wanted.file),
             safety=safety,
             gate=gate,
+            resources=host.resources,
         )
         options = evolve(options, account=account, get_api_key=host.known.key_finder, **_given(wanted))
         if (running := self.at(options.session_file)) is not None:  # the newest one of the folder
@@ -156,7 +157,7 @@ class OpenSessions:
         return one
 
     def _safety(self, wanted: Wanted) -> Safety:
-        safety = safety_of(self.host.arguments, default_mode=DEFAULT_MODE)
+        safety = safety_of(self.host.settings, default_mode=DEFAULT_MODE)
         return safety if wanted.mode is None else evolve(safety, mode=wanted.mode)
 
     async def leave(self, one: OpenSession) -> None:

@@ -8,11 +8,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
@@ -20,13 +20,14 @@ from coding_agent.control.listener import Listener
 from coding_agent.errors import UnsafeRuntimeDir
 from coding_agent.metrics import METRICS, Metrics
 from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.resources import Resources, load_resources
 from coding_agent.settings import Settings
 from coding_agent.user_models import UserModels, user_models
 from lemon_ai import use_catalog
 from lemon_otp import Pid, StartFailed, ensure_all_started, put_env, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
-    from coding_agent.hosting.input import PromptHooks, PromptResources
+    from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
 
 WATCHDOG_S: Final = 1.0
@@ -46,8 +47,9 @@ class HostRun:
         settings: What holds for this start.
         choice: The model that answers in a new session.
         known: The catalogue and the keys a person's own file names.
-        resources: Skills and templates that prompts may name; a `coding_agent.resources.Resources`.
+        resources: What the person and the project say in files.
         hooks: What extensions do with prompts.
+        environ: The environment it was started with.
         keeps_sessions: A session goes on when the last client leaves it, as `serve` wants it.
         notices: Lines for the person that were found on the way, told once.
     """
@@ -56,11 +58,32 @@ class HostRun:
     settings: Settings
     choice: ModelChoice
     known: UserModels
+    environ: Mapping[str, str] = field(factory=lambda: os.environ, repr=False)
     keeps_sessions: bool = False
     notices: list[str] = field(factory=list)
-    resources: "PromptResources | None" = None
+    resources: Resources | None = None
     hooks: "PromptHooks | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Are session files there when the program has ended?"""
+        return self.arguments.keep
+
+    async def decide_trust(self, trusted: bool) -> None:
+        """Remember whether the person trusts this project; it counts for the sessions that are opened from now on."""
+        from coding_agent.trust import decide
+
+        if self.settings.trust is not None:
+            trust = await asyncio.to_thread(decide, self.settings.trust, trusted)
+            self.settings = evolve(self.settings, trust=trust)
+            self.read_resources()
+
+    def read_resources(self) -> None:
+        """Read what the person and, once it is trusted, the project say to the agent in files."""
+        from coding_agent.resources import load_resources
+
+        self.resources = load_resources(self.settings, trusted=self.settings.trusted)
 
     @property
     def sessions(self) -> "OpenSessions":
@@ -84,9 +107,13 @@ def prepared(arguments: Arguments, settings: Settings) -> HostRun:
     """
     known = user_models(os.environ)
     choice = choose_model(settings, known.catalog)
-    host = HostRun(arguments, settings, choice, known)
+    resources = load_resources(settings, trusted=settings.trusted)
+    host = HostRun(arguments, settings, choice, known, resources=resources)
     if choice.notice:
         host.notices.append(choice.notice)
+    if settings.trust is not None and (waits := settings.trust.notice()):
+        host.notices.append(waits)
+    host.notices += [*settings.problems, *resources.problems]
     return host
 
 

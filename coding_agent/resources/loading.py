@@ -36,6 +36,7 @@ class Resources:
         problems: What could not be used, a line each.
         trusted: The project's own files were read too.
         pending: The project's files that wait for trust.
+        skill_commands: Skills are offered as `/skill:NAME`.
     """
 
     context: tuple[ContextFile, ...] = ()
@@ -48,6 +49,12 @@ class Resources:
     problems: tuple[str, ...] = ()
     trusted: bool = False
     pending: tuple[str, ...] = ()
+    skill_commands: bool = True
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """What the model may read besides the working folder: the skills it is told of, with what lies beside them."""
+        return tuple(skill.folder if skill.path.name == skills.FILE_NAME else skill.path for skill in self.skills)
 
     def skill(self, name: str) -> Skill | None:
         """The skill of that name."""
@@ -87,6 +94,7 @@ def load_resources(settings: "Settings", *, trusted: bool) -> Resources:
         problems=tuple(dict.fromkeys(problems)),
         trusted=trusted,
         pending=() if trusted else settings.pending,
+        skill_commands=wanted.skill_commands,
     )
 
 

@@ -145,8 +145,8 @@ FIELDS: Final[Sequence[Field]] = (
     Field("branchSummary.reserveTokens", WHOLE, "free", 16_384, meaning="room left when a branch is summarised"),
     Field("branchSummary.skipPrompt", BOOL, "free", False, meaning="leave a branch without asking for a summary"),
     Field("retry.enabled", BOOL, "free", True, meaning="ask a provider again after a passing failure"),
-    Field("retry.maxRetries", WHOLE, "free", 3, meaning="how often"),
-    Field("retry.baseDelayMs", WHOLE, "free", 2_000, meaning="the first wait"),
+    Field("retry.maxRetries", WHOLE, "free", meaning="how often; without it as often as is usual for the provider"),
+    Field("retry.baseDelayMs", WHOLE, "free", meaning="about the first wait; it doubles with each try"),
     Field("retry.maxDelayMs", WHOLE, "free", 60_000, meaning="a longer wait asked for by a server ends the run"),
     Field(
         "permissions.mode",
@@ -178,7 +178,6 @@ FIELDS: Final[Sequence[Field]] = (
     Field("budget.maxChildren", WHOLE, "lower", guards=True, meaning="subagents at work at one time"),
     Field("subagents.depth", WHOLE, "lower", 1, guards=True, meaning="floors of subagents"),
     Field("subagents.timeoutMs", WHOLE, default=None, meaning="the deadline of subagents when nobody names one"),
-    Field("shellPath", TEXT, meaning="the shell that runs commands"),
     Field("shellCommandPrefix", TEXT, meaning="put before every command"),
     Field("images.autoResize", BOOL, "free", True, meaning="make pictures smaller before they are sent"),
     Field("images.blockImages", BOOL, "on", False, meaning="send no pictures"),
@@ -212,7 +211,7 @@ BY_KEY: Final[Mapping[str, Field]] = {field.key: field for field in FIELDS}
 GROUPS: Final = frozenset(key.partition(".")[0] for key in BY_KEY if "." in key)
 
 ELSEWHERE: Final = frozenset(
-    {"collapseChangelog", "showHardwareCursor", "npmCommand", "packages", "themes", "lastChangelogVersion"}
+    {"collapseChangelog", "showHardwareCursor", "npmCommand", "packages", "themes", "lastChangelogVersion", "shellPath"}
     | {"terminal.clearOnShrink", "markdown", "httpProxy", "$schema"}
 )
 """Settings of pi that mean nothing here; nobody is warned about them."""

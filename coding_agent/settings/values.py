@@ -10,6 +10,7 @@ from coding_agent.settings.layers import Merged
 from coding_agent.trust import Trust
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
+Transport: TypeAlias = Literal["sse", "websocket", "auto"]
 
 
 @frozen(kw_only=True)
@@ -68,11 +69,11 @@ class BranchSummaryChoices:
 
 @frozen(kw_only=True)
 class RetryChoices:
-    """How often a provider is asked again after a passing failure, and how long is waited."""
+    """How often a provider is asked again after a passing failure, and how long is waited; None is its own way."""
 
     enabled: bool = True
-    max_retries: int = 3
-    base_delay_ms: int = 2_000
+    max_retries: int | None = None
+    base_delay_ms: int | None = None
     max_delay_ms: int = 60_000
 
 
@@ -150,11 +151,12 @@ class Settings:
         thinking_level: `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         thinking_asked: The level was asked for with this start, so it holds for a session that goes on too.
         default_model: `provider/model`, or a provider alone, of a settings file.
+        default_base_url: Where a settings file says that it is served.
         enabled_models: The models to go through with one key, as patterns.
         home: The person's home folder.
         config_dir: Their folder for settings of this program.
         state_dir: Their folder for what it keeps.
-        shell_path, shell_prefix: The shell that runs commands, and what is put before each.
+        shell_prefix: Is put before each command the model runs.
         trust: How things stand between the person and the project; None when nobody has looked.
         merged: Every setting by its name in a file, with where it came from.
         problems: What could not be used, a line each.
@@ -168,9 +170,10 @@ class Settings:
     thinking_level: str = "off"
     thinking_asked: bool = field(default=False, kw_only=True)
     default_model: str | None = field(default=None, kw_only=True)
+    default_base_url: str | None = field(default=None, kw_only=True)
     enabled_models: tuple[str, ...] = field(default=(), kw_only=True)
     thinking_budgets: Mapping[str, int] = field(factory=dict, kw_only=True)
-    transport: str = field(default="sse", kw_only=True)
+    transport: Transport = field(default="sse", kw_only=True)
     steering_mode: QueueMode = field(default="one_at_a_time", kw_only=True)
     follow_up_mode: QueueMode = field(default="one_at_a_time", kw_only=True)
     max_tool_turns: int = field(default=25, kw_only=True)
@@ -184,7 +187,6 @@ class Settings:
     subagents: SubagentChoices = field(factory=SubagentChoices, kw_only=True)
     images: ImageChoices = field(factory=ImageChoices, kw_only=True)
     display: DisplayChoices = field(factory=DisplayChoices, kw_only=True)
-    shell_path: str | None = field(default=None, kw_only=True)
     shell_prefix: str | None = field(default=None, kw_only=True)
     resources: ResourceChoices = field(factory=ResourceChoices, kw_only=True)
     home: Path = field(factory=Path.home, kw_only=True)
