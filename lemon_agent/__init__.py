@@ -65,6 +65,7 @@ from lemon_agent.outbox import Delivery, Flush, Outbox
 from lemon_agent.process_groups import process_group
 from lemon_agent.proxy import ProxyStream
 from lemon_agent.security import external_content
+from lemon_agent.stream_source import events_of, let_go
 from lemon_agent.tool_arguments import check_arguments
 from lemon_agent.tools import (
     AgentTool,
@@ -160,9 +161,11 @@ __all__ = [
     "convert_to_llm",
     "dangling_calls",
     "error_result",
+    "events_of",
     "external_content",
     "interrupted_result",
     "is_aborted",
+    "let_go",
     "model_runtime",
     "process_group",
     "repaired",

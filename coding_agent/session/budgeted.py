@@ -7,6 +7,7 @@ from typing import Any
 from attrs import field
 
 from coding_agent.session.budget import Account, Charge
+from lemon_agent import events_of, let_go
 from lemon_ai import Context, Model, StreamDone, StreamError, StreamOptions, Usage
 from lemon_otp import at_exit, define, self_pid
 
@@ -58,17 +59,3 @@ class ChargedStream:
         said = getattr(self._latest, "partial", None)
         self.charge.settle(Usage() if said is None else said.usage)
         await let_go(self.source, finished=finished)
-
-
-def events_of(source: Any) -> AsyncIterator[Any]:
-    """The events of whatever a `stream_fn` returned."""
-    iterator: AsyncIterator[Any] = aiter(source.events() if hasattr(source, "events") else source)
-    return iterator
-
-
-async def let_go(source: Any, *, finished: bool) -> None:
-    """Stop whatever feeds a stream that nobody reads on."""
-    if hasattr(source, "aclose"):
-        await source.aclose()
-    elif not finished and hasattr(source, "cancel"):
-        source.cancel("aborted")

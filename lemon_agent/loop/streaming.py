@@ -16,6 +16,7 @@ from lemon_agent.loop.interruption import Cause, Interrupted, Interruptible
 from lemon_agent.loop.run import Run
 from lemon_agent.loop.transcript import checked
 from lemon_agent.security.external_content import shield
+from lemon_agent.stream_source import events_of, let_go
 from lemon_ai import (
     AssistantMessage,
     Context,
@@ -134,7 +135,7 @@ async def _call(run: Run, context: Context, options: StreamOptions) -> Assistant
     try:
         async with Interruptible(run.signal, redirect=True):
             source = await _opened(run, context, options)
-            if not await reading.read(_events(source)):
+            if not await reading.read(events_of(source)):
                 reading.stopped("no_response" if reading.untouched else "end_of_stream")
     except Interrupted as interrupted:
         reading.interrupted(interrupted.cause)
@@ -144,7 +145,7 @@ async def _call(run: Run, context: Context, options: StreamOptions) -> Assistant
         reading.broke(error)
     finally:
         if source is not None:
-            await _let_go(source, finished=reading.saw_terminal)
+            await let_go(source, finished=reading.saw_terminal)
     return reading.finish()
 
 
@@ -160,19 +161,6 @@ async def _opened(run: Run, context: Context, options: StreamOptions) -> Any:
     if not (hasattr(source, "events") or hasattr(source, "__aiter__")):
         raise LoopFailed(("invalid_stream", source), f"stream_fn returned no stream: {source!r}")
     return source
-
-
-def _events(source: Any) -> AsyncIterator[Any]:
-    iterator: AsyncIterator[Any] = aiter(source.events() if hasattr(source, "events") else source)
-    return iterator
-
-
-async def _let_go(source: Any, *, finished: bool) -> None:
-    """Stop whatever feeds a stream that nobody reads on."""
-    if hasattr(source, "aclose"):
-        await source.aclose()
-    elif not finished and hasattr(source, "cancel"):
-        source.cancel("aborted")
 
 
 def _takes_signal(stream_fn: StreamFn) -> bool:

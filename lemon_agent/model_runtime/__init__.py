@@ -5,6 +5,7 @@ Start with `RoutedStream`: `AgentOptions(stream_fn=RoutedStream(fallbacks, sourc
 
 from lemon_agent.model_runtime.cooldowns import Cooldowns, Rest
 from lemon_agent.model_runtime.credentials import Credential, Sources
+from lemon_agent.model_runtime.first_answer import Attempt, FirstAnswer
 from lemon_agent.model_runtime.model_router import ModelRouter
 from lemon_agent.model_runtime.routed_stream import RoutedStream
 from lemon_agent.model_runtime.routing import (
@@ -22,10 +23,12 @@ from lemon_agent.model_runtime.routing import (
 )
 
 __all__ = [
+    "Attempt",
     "Candidate",
     "Cooldowns",
     "Credential",
     "Facts",
+    "FirstAnswer",
     "ModelRouter",
     "Pins",
     "Profile",

@@ -24,7 +24,7 @@ async def models(*scripts) -> list[ScriptedModel]:
 async def events_of(model, candidates, told=None, options=PLAIN):
     told = [] if told is None else told
     stream_fn = with_fallback(candidates, stream, told.append)
-    source = stream_fn(model.model, Context(None, (), ()), options)
+    source = await stream_fn(model.model, Context(None, (), ()), options)
     events = [event async for event in source]
     await source.aclose()
     return events
