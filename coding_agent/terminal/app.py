@@ -1,0 +1,45 @@
+"""Edge. The interactive terminal on any channel: the screen where one can be drawn, plain lines where not."""
+
+from attrs import evolve
+
+from coding_agent.terminal.channel import Channel
+from coding_agent.terminal.conversation import Conversation
+from coding_agent.terminal.options import TerminalOptions
+
+WITHOUT_EXTRA = "this is the plain terminal; for the full one: pip install 'lemon-agents[terminal]'"
+
+
+async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
+    """Let a person hold the conversation at the other end of `channel`, until they leave; the exit code.
+
+    Standard input and output are taken to be a terminal. Every mode that is switched on is switched off when this
+    returns or raises, when the program ends, and while it is suspended.
+
+    Args:
+        channel: To the host, in this process or behind a socket. It is not closed.
+        options: How it is shown. Where prompt-toolkit and rich are not installed it is plain lines, and a notice
+            says so.
+
+    Returns:
+        0 when the person left, 1 when the host did, 128 and the number of the signal that asked for the end.
+
+    Cancelling gives the terminal back.
+    """
+    if not options.plain:
+        try:
+            from coding_agent.terminal.screen import Screen
+        except ModuleNotFoundError as error:
+            if error.name not in ("prompt_toolkit", "rich", "wcwidth", "markdown_it"):
+                raise
+            options = evolve(options, plain=True, notices=(*options.notices, WITHOUT_EXTRA))
+        else:
+            screen = Screen(options)
+            talk = Conversation(channel, options, screen)
+            screen.attach(talk)
+            try:
+                return await screen.run()
+            finally:
+                talk.close()
+    from coding_agent.terminal.line_mode import run_lines
+
+    return await run_lines(channel, options)

@@ -1,0 +1,513 @@
+"""Edge of prompt-toolkit. The screen: what is final goes into the scrollback once, what is on its way is redrawn below.
+
+However fast events come, it is drawn so often as somebody can see, and never for more than a part of the time.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.input import create_input
+from prompt_toolkit.key_binding import merge_key_bindings
+from prompt_toolkit.layout import Window
+from prompt_toolkit.styles import Style
+
+from coding_agent.terminal.block_lines import block_lines
+from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
+from coding_agent.terminal.completion import TerminalCompleter
+from coding_agent.terminal.editor import editing_keys, make_buffer
+from coding_agent.terminal.held_output import HeldOutput
+from coding_agent.terminal.history import PrivateHistory
+from coding_agent.terminal.keys import screen_keys, teach_shift_enter
+from coding_agent.terminal.layout import make_layout
+from coding_agent.terminal.live import live_lines
+from coding_agent.terminal.markdown import markdown_lines, safe_length
+from coding_agent.terminal.modes import TerminalModes
+from coding_agent.terminal.options import TerminalOptions
+from coding_agent.terminal.paste import Pasted
+from coding_agent.terminal.questions import QUIET_S, Question
+from coding_agent.terminal.render import Fragment, Renderer
+from coding_agent.terminal.screen_text import one_line
+from lemon_otp import monotonic_s
+
+if TYPE_CHECKING:
+    from coding_agent.terminal.conversation import Conversation
+
+FRAME_S: Final = 1 / 24
+"""Between two drawings at least."""
+SHARE: Final = 4.0
+"""After a drawing, so many times what it took is left to everything else."""
+CALM_S: Final = 0.1
+"""A size is taken for final when it has not changed for so long."""
+TICK_S: Final = 0.25
+"""While something runs, the elapsed time is drawn so often."""
+TWICE_S: Final = 2.0
+"""Within this time a second Ctrl-C means it."""
+KEPT_BLOCKS: Final = 400
+"""For drawing the end of the conversation anew."""
+STYLE: Final = Style.from_dict(
+    {
+        "status": "dim",
+        "status.phase": "bold",
+        "status.tight": "fg:ansiyellow bold",
+        "status.hint": "fg:ansiyellow",
+        "rule": "dim",
+        "mark": "fg:ansiblue bold",
+        "faint": "dim",
+        "ask": "fg:ansiyellow bold",
+        "typed": "underline",
+        "key": "fg:ansiyellow bold",
+        "chosen": "bold reverse",
+        "menu.current": "reverse",
+        "menu.note": "dim",
+    }
+)
+
+
+class Screen:
+    """A `Front` on a terminal that can move its cursor. `run` shows it until somebody leaves."""
+
+    talk: "Conversation"
+    panel_window: Window
+    editor: Buffer
+    field: Buffer
+    app: Application[int]
+
+    def __init__(self, options: TerminalOptions) -> None:
+        teach_shift_enter()
+        self.options = options
+        self.pasted = Pasted()
+        self.fold = Fold(thinking=not options.show_thinking)
+        self.output = HeldOutput(sys.__stdout__, term=os.environ.get("TERM"), colour=options.colour)
+        self.renderer = Renderer(self.output.get_size().columns, colour=options.colour)
+        assert sys.__stdin__ is not None
+        assert sys.__stdout__ is not None
+        self.modes = TerminalModes(sys.__stdin__.fileno(), sys.__stdout__.fileno())
+        self.hint = ""
+        self._pending: list[Block] = []
+        self._printed: deque[Block] = deque(maxlen=KEPT_BLOCKS)
+        self._live: list[Fragment] = []
+        self._live_rows = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._calm: asyncio.TimerHandle | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._next_at_s = 0.0
+        self._interrupted_at_s = -TWICE_S
+        self._shown_question: Question | None = None
+        self._title = ""
+        self._size = self.output.get_size()
+        self._is_leaving = False
+        self._is_suspended = False
+
+    def attach(self, talk: "Conversation") -> None:
+        """Show this conversation."""
+        self.talk = talk
+        history = PrivateHistory(self.options.history_file)
+        self.editor = make_buffer(TerminalCompleter(talk.channel, lambda: talk.commands), history)
+        self.field = Buffer(multiline=True, name="field")
+        bindings = merge_key_bindings([editing_keys(self._paste), screen_keys(self)])
+        self.app = Application(
+            layout=make_layout(self),
+            key_bindings=bindings,
+            style=STYLE,
+            include_default_pygments_style=False,
+            input=create_input(sys.__stdin__),
+            output=self.output,
+            terminal_size_polling_interval=None,
+            erase_when_done=True,
+            before_render=lambda _app: self._before_render(),
+            after_render=lambda _app: self._after_render(),
+        )
+        self.app.ttimeoutlen = 0.05
+        self.app.timeoutlen = 0.1
+
+    async def run(self) -> int:
+        """Show the screen until somebody leaves; the exit code."""
+        loop = asyncio.get_running_loop()
+        handled = {
+            signal.SIGINT: self._signal_interrupt,
+            signal.SIGTERM: lambda: self.leave(143),
+            signal.SIGHUP: lambda: self.leave(129),
+            signal.SIGQUIT: lambda: self.leave(131),
+            signal.SIGTSTP: self.suspend,
+            signal.SIGCONT: self._continued,
+        }
+        self.modes.on()
+
+        def started() -> None:
+            loop.call_soon(loop.add_signal_handler, signal.SIGWINCH, self.resized)
+            self.talk.begin(self._open)
+
+        try:
+            for number, handler in handled.items():
+                loop.add_signal_handler(number, handler)
+            return await self.app.run_async(pre_run=started, handle_sigint=False, set_exception_handler=False)
+        except EOFError:  # the terminal is gone
+            return 129
+        finally:
+            for timer in (self._timer, self._calm, self._tick):
+                if timer is not None:
+                    timer.cancel()
+            for each in (*handled, signal.SIGWINCH):
+                loop.remove_signal_handler(each)
+            self.output.release()
+            self.modes.off()
+
+    async def _open(self) -> None:
+        await self.talk.open()
+        if self.options.first_prompt:
+            await self.talk.submit(self.options.first_prompt)
+
+    # Front.
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        """Print these for good, with the next drawing."""
+        self._pending.extend(blocks)
+        self.changed()
+
+    def changed(self) -> None:
+        """Draw soon."""
+        if self._timer is None and not self._is_leaving:
+            wait_s = max(0.0, self._next_at_s - monotonic_s())
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._draw)
+
+    def put_text(self, text: str) -> None:
+        """Put a text into the editor, before what is being written there."""
+        rest = self.editor.text
+        self.editor.text = f"{text}\n{rest}" if rest.strip() else text
+        self.editor.cursor_position = len(self.editor.text)
+        self.changed()
+
+    def to_clipboard(self, text: str) -> None:
+        """By the terminal, which may refuse."""
+        import base64
+
+        self.output.write_raw(f"\x1b]52;c;{base64.b64encode(text.encode()[:74_000]).decode()}\x07")
+        self.output.flush()
+
+    def leave(self, code: int) -> None:
+        """End with this exit code."""
+        if self._is_leaving or not self.app.is_running:
+            return
+        self._draw()
+        self._is_leaving = True
+        self.app.exit(result=code)
+
+    # Drawing.
+
+    @property
+    def question(self) -> Question | None:
+        """What is asked now."""
+        return self.talk.question
+
+    @property
+    def rows(self) -> int:
+        """Of the terminal."""
+        return self.output.get_size().rows
+
+    def live_fragments(self) -> list[Fragment]:
+        """What is on its way, as it was at the last drawing."""
+        return self._live
+
+    @property
+    def live_height(self) -> int:
+        """How many lines that takes."""
+        return self._live_rows
+
+    def live_room(self) -> int:
+        """How many lines there are for it."""
+        taken = min(self.editor.document.line_count, self.editor_rows()) + 2
+        if self.question is not None:
+            taken += self.panel_rows()
+        return max(0, self.rows - taken - 1)
+
+    def editor_rows(self) -> int:
+        """How high the editor may become."""
+        return max(1, min(12, self.rows // 3))
+
+    def panel_rows(self) -> int:
+        """How high a question may become."""
+        return max(1, min(14, self.rows - 4))
+
+    def _draw(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self.app.is_running or self._is_suspended:
+            return
+        began = monotonic_s()
+        self.output.hold()
+        self._ripen()
+        if self._pending:
+            self.app.renderer.erase(leave_alternate_screen=False)
+            self._print(self._pending)
+            self._pending = []
+        self._refresh_live()
+        self._set_title()
+        self.app.invalidate()  # draws, and releases what is held
+        took = monotonic_s() - began
+        self._next_at_s = monotonic_s() + max(FRAME_S, SHARE * took)
+        self._schedule_tick()
+
+    def _ripen(self) -> None:
+        """Take what has become certain of the answer that is on its way."""
+        answer = self.talk.view.answer
+        if answer is None:
+            return
+        self._pending += [Prose(piece.text, piece.joined) for piece in answer.text.take()]
+        while answer.text.is_long_paragraph:
+            length = safe_length(answer.text.tail, markdown_lines(self.renderer, answer.text.tail))
+            if not length:
+                return
+            piece = answer.text.let_go(length)
+            self._pending.append(Prose(piece.text, piece.joined))
+
+    def _print(self, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            self._printed.append(block)
+            self.output.write_raw(self.renderer.ansi(block_lines(self.renderer, block, self.fold)))
+
+    def _refresh_live(self) -> None:
+        lines = live_lines(self.renderer, self.talk.view, self.fold, monotonic_s(), self.live_room())
+        self._live_rows = len(lines)
+        self._live = self.renderer.fragments(lines)
+
+    def _before_render(self) -> None:
+        now_s = monotonic_s()
+        self.talk.drop_expired(now_s)
+        question = self.question
+        if question is not self._shown_question:
+            self._ask(question, now_s)
+        if question is not None:
+            question.arm(now_s)
+        wanted = self.app.layout.container.preferred_height(self.renderer.width, self.rows).preferred
+        last = self.app.renderer.last_rendered_screen
+        if last is not None and last.height > wanted:  # else the lines that are not needed any more stay as empty ones
+            self.output.hold()
+            self.app.renderer.erase(leave_alternate_screen=False)
+
+    def _after_render(self) -> None:
+        self.output.release()
+        if self.question is not None:
+            self.question.appeared(monotonic_s())
+
+    def _schedule_tick(self) -> None:
+        busy = self.talk.view.is_running or self.talk.view.shell is not None or self.question is not None
+        if busy and self._tick is None:
+            self._tick = asyncio.get_running_loop().call_later(TICK_S, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick = None
+        self.changed()
+        self._schedule_tick()
+
+    def _set_title(self) -> None:
+        view = self.talk.view
+        name = view.title or view.name or self.options.cwd.name or "lemon"
+        title = one_line(f"{'· ' if view.is_running else ''}{'? ' if view.questions else ''}{name}")[:120]
+        if title != self._title:
+            self._title = title
+            self.output.set_title(title)
+
+    # Size, suspension.
+
+    def resized(self) -> None:
+        """The terminal has another size; it is drawn for when it has stayed the same for a moment."""
+        if self._calm is not None:
+            self._calm.cancel()
+        self._calm = asyncio.get_running_loop().call_later(CALM_S, self._resize_is_over)
+
+    def _resize_is_over(self) -> None:
+        self._calm = None
+        size = self.output.get_size()
+        if size.columns != self._size.columns:
+            self.repaint()
+        elif size != self._size:
+            self.output.hold()
+            self.app.renderer.erase(leave_alternate_screen=False)
+            self._draw()
+        self._size = size
+
+    def repaint(self) -> None:
+        """Clear what is seen and draw the end of the conversation at the width and with the folds that hold now."""
+        if not self.app.is_running:
+            return
+        self._size = self.output.get_size()
+        self.renderer.width = self._size.columns
+        self.output.hold()
+        self.app.renderer.erase(leave_alternate_screen=False)
+        self.output.write_raw("\x1b[2J\x1b[H")
+        shown: list[list[Any]] = []
+        for block in reversed(self._printed):
+            shown.insert(0, block_lines(self.renderer, block, self.fold))
+            if sum(map(len, shown)) >= self._size.rows:
+                break
+        for lines in shown:
+            self.output.write_raw(self.renderer.ansi(lines))
+        self._draw()
+
+    def suspend(self) -> None:
+        """Give the terminal back and stop, as Ctrl-Z does everywhere; go on when somebody lets us."""
+
+        def stop() -> None:
+            loop = asyncio.get_running_loop()
+            loop.remove_signal_handler(signal.SIGTSTP)
+            self._is_suspended = True
+            self.modes.off()
+            os.kill(0, signal.SIGTSTP)
+            self.modes.on()
+            self._is_suspended = False
+            loop.add_signal_handler(signal.SIGTSTP, self.suspend)
+            loop.call_soon(self.changed)
+
+        if self.app.is_running and self.app.context is not None:
+            self.output.release()
+            self.app.context.copy().run(run_in_terminal, stop)
+
+    def _continued(self) -> None:
+        """Stopped from outside and going on: whoever had the terminal meanwhile may have changed it."""
+        self.app.renderer.reset()
+        self.changed()
+
+    # Keys.
+
+    def enter(self, *, later: bool) -> None:
+        """Send what is written, or go on in a new line after a backslash."""
+        buffer = self.editor
+        before = buffer.document.text_before_cursor
+        if not later and before.endswith("\\") and not before.endswith("\\\\"):
+            buffer.delete_before_cursor(1)
+            buffer.newline(copy_margin=False)
+            return
+        text = buffer.text
+        pictures = self.pasted.pictures_of(text)
+        full = self.pasted.unfolded(text)
+        if not full.strip() and not pictures:
+            return
+        if full.strip():
+            buffer.history.append_string(full.strip())
+        buffer.reset()
+        self.pasted.clear()
+        self.talk.begin(self.talk.submit, full, pictures, later=later)
+
+    def accept_completion(self) -> None:
+        """Take the completion under the cursor; a command that takes nothing is done at once by a second Enter."""
+        self.editor.complete_state = None
+
+    def escape(self) -> None:
+        """Stop the model."""
+        self.talk.stop()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: empty the line; on an empty line stop the model; twice: leave."""
+        now_s = monotonic_s()
+        if self.editor.text:
+            self.editor.reset()
+            self.pasted.clear()
+        elif now_s - self._interrupted_at_s < TWICE_S:
+            self.leave(130 if self.talk.view.is_running else 0)
+            return
+        else:
+            self.talk.stop()
+            self.hint = "Ctrl-C again quits"
+            asyncio.get_running_loop().call_later(TWICE_S, self._drop_hint)
+            self._interrupted_at_s = now_s
+        self.changed()
+
+    def toggle(self, *, thinking: bool = False, tools: bool = False) -> None:
+        """Fold or unfold, what is on the screen too."""
+        if thinking:
+            self.fold = evolve(self.fold, thinking=not self.fold.thinking)
+        if tools:
+            self.fold = evolve(self.fold, tools=not self.fold.tools)
+        self.repaint()
+
+    def question_key(self, key: str) -> None:
+        """A key that is no character, while a question is on the screen."""
+        question = self.question
+        if question is None:
+            return
+        if key == "escape" and question.kind != "permit":
+            self.talk.answer(question, None)
+        elif question.is_field:
+            self.talk.answer(question, self.field.text.rstrip("\n"))
+        elif not question.is_armed:
+            question.too_early(monotonic_s())
+        elif key == "escape":
+            self.talk.answer(question, None)
+        elif key == "enter":
+            option = question.chosen()
+            if option is not None:
+                self.talk.answer(question, option.value)
+        elif key == "backspace":
+            question.narrow(question.typed[:-1])
+        else:
+            question.move({"up": -1, "down": 1, "pageup": -8, "pagedown": 8}[key])
+        self.changed()
+
+    def question_typed(self, data: str) -> None:
+        """A character, while a question is on the screen; one that was meant for the editor goes there."""
+        question = self.question
+        if question is None or not data.isprintable():
+            return
+        if not question.is_armed:
+            question.too_early(monotonic_s())
+            self.editor.insert_text(data)
+            return
+        option = question.by_key(data)
+        if option is not None:
+            self.talk.answer(question, option.value)
+        elif question.kind == "pick":
+            question.narrow(question.typed + data)
+        self.changed()
+
+    def question_pasted(self, data: str) -> None:
+        """Text pasted while a question is on the screen answers nothing: it goes into the editor."""
+        question = self.question
+        if question is not None:
+            question.too_early(monotonic_s())
+        self.editor.insert_text(self._paste(data))
+
+    # Within.
+
+    def _ask(self, question: Question | None, now_s: float) -> None:
+        """Another question is shown from here on, or none."""
+        self._shown_question = question
+        if question is None:
+            self.app.layout.focus(self.editor)
+            return
+        if question.is_field:
+            self.field.text = question.text
+            self.field.cursor_position = len(question.text)
+            self.app.layout.focus(self.field)
+        else:
+            self.app.layout.focus(self.panel_window)
+        if question.is_ours:
+            question.appeared(now_s)
+        else:
+            if question.kind == "permit":
+                self.modes.drop_typed()
+            self.output.bell()
+            asyncio.get_running_loop().call_later(QUIET_S, self.changed)
+
+    def _paste(self, text: str) -> str:
+        return self.pasted.paste(text, self.options.cwd)
+
+    def _drop_hint(self) -> None:
+        self.hint = ""
+        self.changed()
+
+    def _signal_interrupt(self) -> None:
+        self.interrupt()
+
+    def notice(self, text: str) -> None:
+        """A line from somewhere else in this program."""
+        self.show([Notice(text, "warning")])

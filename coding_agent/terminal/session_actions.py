@@ -1,0 +1,213 @@
+"""Edge. Commands after a slash that are about sessions: where in one to be, another one, what to keep of it."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from coding_agent.terminal.blocks import Notice, Report
+from coding_agent.terminal.channel import CommandFailed, Message
+from coding_agent.terminal.questions import Option, Question
+from coding_agent.terminal.screen_text import one_line
+from coding_agent.terminal.view_messages import text_of
+
+if TYPE_CHECKING:
+    from coding_agent.terminal.conversation import Conversation
+
+SHOWN_CHARACTERS: Final = 300
+REWINDS: Final = (
+    Option("Files and conversation", "both"),
+    Option("Files only", "code"),
+    Option("Conversation only", "chat"),
+)
+
+
+async def choose_place(talk: "Conversation", _words: str) -> None:
+    """Another place of the conversation, with or without a summary of what is left behind."""
+    found = await talk.told("get_tree")
+    options = tuple(place_options(found.get("tree") or (), found.get("leafId")))
+    if not options:
+        talk.front.show([Notice("there is nowhere to go yet")])
+        return
+    at = next((n for n, option in enumerate(options) if option.note == "here"), len(options) - 1)
+    entry = await talk.choose(Question("pick", "Where to go on?", options, at=at))
+    if entry is None or entry == found.get("leafId"):
+        return
+    choices = (Option("No", ""), Option("Yes", "yes"), Option("Yes, and say what matters", "words"))
+    summary = await talk.choose(Question("pick", "Summarize the branch that is left?", choices))
+    if summary is None:
+        return
+    instructions = await talk.choose(Question("line", "What matters?")) if summary == "words" else None
+    moved = await talk.told(
+        "navigate_tree", entryId=entry, summarize=bool(summary) or None, instructions=instructions or None
+    )
+    if moved.get("cancelled"):
+        talk.front.show([Notice("stayed here", "warning")])
+        return
+    await talk.reopened()
+    if moved.get("editorText"):
+        talk.front.put_text(str(moved["editorText"]))
+
+
+def place_options(tree: Iterable[Message], leaf_id: Any) -> Iterable[Option]:
+    """The entries of a tree that can be gone to, branches indented."""
+    stack = [(node, 0) for node in reversed(list(tree))]
+    while stack:
+        node, depth = stack.pop()
+        entry = node.get("entry") or {}
+        children = list(node.get("children") or ())
+        text = entry_text(entry)
+        if text:
+            here = "here" if entry.get("id") == leaf_id else ""
+            label = f"[{one_line(str(node['label']))}] " if node.get("label") else ""
+            yield Option(f"{label}{text}", entry.get("id"), note=here, depth=depth)
+        deeper = depth + 1 if len(children) > 1 else depth
+        stack.extend((child, deeper) for child in reversed(children))
+
+
+def entry_text(entry: Message) -> str:
+    """An entry in a line; empty for those that nobody goes to."""
+    message = entry.get("message") or {}
+    role = message.get("role")
+    if entry.get("type") == "message" and role in ("user", "assistant"):
+        text = one_line(text_of(message.get("content"))[:SHOWN_CHARACTERS])
+        calls = [
+            str(block.get("name"))
+            for block in message.get("content") or ()
+            if isinstance(block, dict) and block.get("type") == "toolCall"
+        ]
+        return f"{'›' if role == 'user' else ' '} {text or '(' + (', '.join(calls) or 'nothing') + ')'}"
+    if entry.get("type") in ("compaction", "branch_summary"):
+        return f"≡ {one_line(str(entry.get('summary') or '')[:SHOWN_CHARACTERS])}"
+    return ""
+
+
+async def _earlier_prompt(talk: "Conversation", title: str) -> str | None:
+    messages: list[Message] = list((await talk.told("get_fork_messages")).get("messages") or ())
+    options = tuple(
+        Option(one_line(str(each.get("text"))[:SHOWN_CHARACTERS]), each.get("entryId")) for each in messages
+    )
+    if not options:
+        talk.front.show([Notice("there is no earlier prompt")])
+        return None
+    entry: str | None = await talk.choose(Question("pick", title, options, at=len(options) - 1))
+    return entry
+
+
+async def fork(talk: "Conversation", _words: str) -> None:
+    """A new session that goes on from before an earlier prompt, which can be said again."""
+    entry = await _earlier_prompt(talk, "Before which prompt?")
+    if entry is None:
+        return
+    done = await talk.told("fork", entryId=entry)
+    if not done.get("cancelled"):
+        await talk.reopened()
+        if done.get("text"):
+            talk.front.put_text(str(done["text"]))
+
+
+async def clone(talk: "Conversation", _words: str) -> None:
+    """A new session that goes on from here."""
+    if not (await talk.told("clone")).get("cancelled"):
+        await talk.reopened()
+
+
+async def begin_new(talk: "Conversation", _words: str) -> None:
+    """An empty session."""
+    if not (await talk.told("new_session")).get("cancelled"):
+        await talk.reopened()
+
+
+async def resume(talk: "Conversation", words: str) -> None:
+    """Another session, of this folder or with `all` of any."""
+    cwd = None if words.strip() == "all" else str(talk.options.cwd)
+    sessions: list[Message] = list((await talk.told("list_sessions", cwd=cwd)).get("sessions") or ())
+    options = tuple(Option(session_label(each), each, note=session_note(each)) for each in sessions)
+    if not options:
+        talk.front.show([Notice("there is no other session")])
+        return
+    session = await talk.choose(Question("pick", "Which session?", options))
+    if session is None:
+        return
+    if not (await talk.told("switch_session", sessionPath=session.get("path"))).get("cancelled"):
+        await talk.reopened()
+
+
+def session_label(session: Message) -> str:
+    """What a session is known by."""
+    return one_line(str(session.get("name") or session.get("firstMessage") or session.get("id"))[:SHOWN_CHARACTERS])
+
+
+def session_note(session: Message) -> str:
+    """What helps to tell sessions apart."""
+    live = "live" if session.get("live") else ""
+    updated = str(session.get("updated") or "")[:16].replace("T", " ")
+    count = session.get("messageCount")
+    return " · ".join(filter(None, (updated, f"{count} messages" if count else "", live)))
+
+
+async def name(talk: "Conversation", words: str) -> None:
+    """A name for this session."""
+    words = words or await talk.choose(Question("line", "What is this session called?", text=talk.view.name)) or ""
+    if words:
+        await talk.told("set_session_name", name=words)
+        talk.view.name = words
+
+
+async def label(talk: "Conversation", words: str) -> None:
+    """A label for the entry the conversation is at; without words it is taken away."""
+    leaf = (await talk.told("get_entries")).get("leafId")
+    if not leaf:
+        talk.front.show([Notice("there is nothing to label yet")])
+        return
+    response = await talk.channel.send({"type": "set_label", "entryId": leaf, "label": words or None})
+    if not response.get("success"):
+        raise CommandFailed("set_label", str(response.get("error")))
+    talk.front.show([Notice(f"labelled: {words}" if words else "the label was taken away")])
+
+
+async def compact(talk: "Conversation", words: str) -> None:
+    """A shorter conversation; what happens is told by events."""
+    await talk.told("compact", customInstructions=words or None)
+
+
+async def rewind(talk: "Conversation", _words: str) -> None:
+    """Files, conversation or both as before an earlier prompt, after a look at what would change."""
+    entry = await _earlier_prompt(talk, "Back to before which prompt?")
+    what = None if entry is None else await talk.choose(Question("pick", "What is taken back?", REWINDS))
+    if what is None:
+        return
+    would = await talk.told("rewind", entryId=entry, what=what, preview=True)
+    rows = [("change", str(each)) for each in would.get("changes") or ()]
+    rows += [("left alone", str(each)) for each in would.get("conflicts") or ()]
+    talk.front.show([Report("Going back would", tuple(rows) or (("change", "no file"),))])
+    options = (Option("Do it", True, key="y"), Option("Leave it", False, key="n"))
+    if not await talk.choose(Question("confirm", "Go back?", options, at=1)):
+        return
+    done = await talk.told("rewind", entryId=entry, what=what)
+    if what != "code":
+        await talk.reopened()
+    talk.front.show([Notice(f"taken back: {len(done.get('changes') or ())} changes")])
+    if done.get("editorText"):
+        talk.front.put_text(str(done["editorText"]))
+
+
+async def about(talk: "Conversation", _words: str) -> None:
+    """What there is to know about this session."""
+    state = await talk.told("get_state")
+    stats = await talk.told("get_session_stats")
+    rows = (
+        ("name", str(state.get("sessionName") or "-")),
+        ("id", str(state.get("sessionId"))),
+        ("file", str(state.get("sessionFile") or "not stored")),
+        ("model", talk.view.model),
+        ("thinking", str(state.get("thinkingLevel"))),
+        ("messages", str(stats.get("totalMessages", state.get("messageCount", 0)))),
+        ("cost", f"${float(stats.get('cost') or 0):.4f}"),
+    )
+    talk.front.show([Report("This session", rows)])
+
+
+async def export(talk: "Conversation", words: str) -> None:
+    """The session as a web page, or as Markdown when the file is named so."""
+    command = "export_markdown" if words.endswith((".md", ".markdown")) else "export_html"
+    done = await talk.told(command, outputPath=words or None)
+    talk.front.show([Notice(f"written to {done.get('path')}")])
