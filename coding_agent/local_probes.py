@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from attrs import define, frozen
 
@@ -55,6 +57,17 @@ class Found:
     models: tuple[ServedModel, ...] = ()
     version: str = ""
     state: str = "ready"
+
+
+def accepts(origin: str) -> bool:
+    """Does anything take connections there? Where nothing does, nothing more need be loaded or asked."""
+    parts = urlsplit(origin)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_S):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def identify(origin: str, environ: Mapping[str, str]) -> Found | None:

@@ -8,13 +8,12 @@ minute. `LEMON_LOCAL_SERVERS=off` looks for none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import urlsplit
 
 from attrs import define, evolve, field, frozen
 
-from coding_agent.local_probes import Found, ServedModel, identify
+from coding_agent.local_probes import Found, ServedModel, accepts, identify
 from lemon_ai import Catalog, Model, UnknownModel, default_catalog
 from lemon_otp import monotonic_s
 
@@ -106,9 +105,11 @@ class LocalServers:
         return tuple(dict.fromkeys(address for address in (*local, *map(_origin, self.configured)) if address))
 
     def _look(self) -> tuple[LocalServer, ...]:
-        candidates = self.candidates()
+        candidates = [origin for origin in self.candidates() if accepts(origin)]
         if not candidates:
             return ()
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(len(candidates), thread_name_prefix="local-server") as pool:
             found = pool.map(lambda origin: identify(origin, self.environ), candidates)
             return tuple(

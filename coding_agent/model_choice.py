@@ -1,6 +1,6 @@
 """Which model answers: the one asked for, else one that a key or a local server gives, else the scripted one."""
 
-import socket
+import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -8,6 +8,7 @@ from attrs import frozen
 
 from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
+from coding_agent.local_servers import LocalServers, configured_addresses, first_model
 from coding_agent.settings import Settings
 from lemon_ai import Catalog, Model, UnknownModel, default_catalog
 
@@ -21,16 +22,10 @@ PREFERRED: Final[Sequence[tuple[str, str]]] = (
     ("xai", "xai/grok-4"),
     ("deepseek", "deepseek/deepseek-chat"),
     ("cerebras", "cerebras/gpt-oss-120b"),
+    ("openai_codex", "openai_codex/gpt-5.1"),
+    ("google_gemini_cli", "google_gemini_cli/gemini-2.5-pro"),
 )
 """The model each provider's key stands for when nobody named one, in the order the keys are looked for."""
-
-LOCAL_SERVERS: Final[Sequence[tuple[str, int]]] = (
-    ("ollama", 11434),
-    ("lmstudio", 1234),
-    ("llama_cpp", 8080),
-    ("vllm", 8000),
-)
-"""Servers that speak OpenAI's chat completions on loopback, with the port each listens on by default."""
 
 SCRIPTED: Final = "scripted/demo"
 
@@ -81,27 +76,14 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
     for provider, name in PREFERRED:
         if has_key(provider):
             return ModelChoice(_find(known, name), asked_for=False, notice=notice)
-    for provider, port in LOCAL_SERVERS:
-        if listens(port):
-            address = f"http://127.0.0.1:{port}/v1"
-            return ModelChoice(
-                _served_at(known, address, provider), asked_for=False, notice=f"using the local server at {address}"
-            )
+    if (served := first_model(LocalServers(os.environ, configured_addresses(known)).find(), known)) is not None:
+        return ModelChoice(served, asked_for=False, notice=f"using the local server at {served.base_url}")
     return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
 
 
 def _named(default_model: str) -> str:
     """The model that a setting names; a provider alone stands for the one its key would stand for."""
     return dict(PREFERRED).get(default_model, default_model)
-
-
-def listens(port: int, *, timeout_s: float = 0.2) -> bool:
-    """Does anything accept connections on this loopback port?"""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s):
-            return True
-    except OSError:
-        return False
 
 
 def _find(catalog: Catalog, name: str, base_url: str | None = None) -> Model:

@@ -139,10 +139,10 @@ async def test_what_was_found_is_good_for_a_minute(clocked_runtime, fake_clock: 
         servers = LocalServers({}, addresses=(fake.url,))
         first = servers.find()
         asked = len(fake.asked)
-        fake_clock.advance(59)
+        await fake_clock.advance(59)
         assert servers.find() is first
         assert len(fake.asked) == asked
-        fake_clock.advance(2)
+        await fake_clock.advance(2)
         assert servers.find() == first
         assert len(fake.asked) > asked
 
