@@ -136,6 +136,7 @@ def _write(file: Path, document: Mapping[str, Any]) -> None:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "w", encoding="utf-8") as target:
+            os.fchmod(fd, mode)
             json.dump(document, target, indent=2, ensure_ascii=False)
             target.write("\n")
         os.replace(temporary, file)

@@ -236,8 +236,8 @@ def from_text(field: Field, text: str) -> Any:
     words: dict[str, Any] = {"true": True, "1": True, "on": True, "false": False, "0": False}
     if field.kind in (BOOL, SANDBOX):
         return valid(field, words.get(text.strip().lower(), text.strip().lower() if field.kind is SANDBOX else text))
-    if field.kind is TEXTS:
-        return valid(field, [part.strip() for part in text.split(",")])
+    if field.kind is TEXTS and not text.lstrip().startswith("["):
+        return valid(field, [text.strip()])
     import json
 
     try:
