@@ -16,6 +16,7 @@ from coding_agent.arguments import Arguments
 from coding_agent.errors import SessionCrashed
 from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
+from coding_agent.mcp.at_start import with_configured_servers
 from coding_agent.model_choice import ModelChoice
 from coding_agent.safety import safety_of
 from coding_agent.session.options import SessionOptions
@@ -133,7 +134,8 @@ def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
     options = evolve(options, get_api_key=host.known.key_finder)
 
     async def body(host: HostRun) -> int:
-        return await _run(prompts, Printer(host.arguments, host.choice, tuple(host.notices)), options)
+        complete = await with_configured_servers(options, host.settings, host.notices)
+        return await _run(prompts, Printer(host.arguments, host.choice, tuple(host.notices)), complete)
 
     return run_host(body, host, watchdog_s=WATCHDOG_S)
 

@@ -14,12 +14,10 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from coding_agent.mcp.entries import BadEntry, Scope, ServerEntry, entry_from
+from coding_agent.mcp.places import project_files, user_files
 
 FILE_BYTES_MAX: Final = 32 * 1024 * 1024
 SERVERS_MAX: Final = 64
-
-PROJECT_FILES: Final = (".vscode/mcp.json", ".cursor/mcp.json", ".pi/mcp.json", ".mcp.json")
-"""In the project folder, weakest first."""
 
 
 @frozen
@@ -41,25 +39,6 @@ class Configured:
 class _File:
     path: Path
     scope: Scope
-
-
-def user_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The user's own files, weakest first."""
-    home = Path(environ.get("HOME") or Path.home())
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return (
-        config / "Claude" / "claude_desktop_config.json",
-        home / "Library" / "Application Support" / "Claude" / "claude_desktop_config.json",
-        home / ".cursor" / "mcp.json",
-        home / ".claude.json",
-        home / ".pi" / "agent" / "mcp.json",
-        config / "lemon" / "mcp.json",
-    )
-
-
-def project_files(cwd: Path) -> tuple[Path, ...]:
-    """The files of a repository that name servers and are there, weakest first."""
-    return tuple(path for name in PROJECT_FILES if (path := cwd / name).is_file())
 
 
 def read_servers(

@@ -126,6 +126,7 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
     except TimeoutError:
         late = _with_last_words(f"it did not answer within {job.connect_s:g} seconds", job)
         raise McpServerUnavailable(job.entry.name, late) from None
+    job.program.answered = True
     _listen(client, me)
     send(job.server, Connected(me, client, offer))
     return client

@@ -160,8 +160,8 @@ def _texts(what: str, raw: object, variables: Mapping[str, str]) -> Mapping[str,
     """`{name: value}`, or a list of `{name, value}` as editors send it."""
     if raw is None:
         return {}
-    if isinstance(raw, list):
-        raw = {each.get("name"): each.get("value") for each in raw if isinstance(each, Mapping)}
+    if isinstance(raw, list) and all(isinstance(each, Mapping) for each in raw):
+        raw = {each.get("name"): each.get("value") for each in raw}
     if not isinstance(raw, Mapping):
         raise BadEntry(f"its {what} must be an object")
     found: dict[str, str] = {}

@@ -38,6 +38,7 @@ from lemon_otp import (
     cancel_timer,
     cast,
     demonitor,
+    exit_signal,
     monitor,
     monotonic_s,
     receive,
@@ -54,8 +55,8 @@ CONNECT_S: Final = 30.0
 LEAVE_S: Final = 8.0
 """For a connection to end in peace; its program is given less, and then killed."""
 
-State: TypeAlias = Literal["connecting", "ready", "waiting", "failed"]
-"""On the way, connected, between two attempts, or given up until somebody asks."""
+State: TypeAlias = Literal["connecting", "ready", "checking", "waiting", "failed"]
+"""On the way, connected, perhaps no more connected, between two attempts, or given up until somebody asks."""
 
 
 @frozen
@@ -144,6 +145,11 @@ class Running:
     waiting: list[Caller] = field(factory=list)
 
     @property
+    def may_be_soon(self) -> bool:
+        """Is it worth waiting for? Also after the first failure: a server that crashed mostly comes back."""
+        return self.state in ("connecting", "checking") or (self.state == "waiting" and self.failures == 1)
+
+    @property
     def status(self) -> Status:
         return Status(self.start.entry.name, self.state, self.error, self.offer, self.start.program.pid)
 
@@ -194,7 +200,7 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
                 return Reply(state.status, state)
             case GetClient() if state.state == "ready":
                 return Reply(state.client, state)
-            case GetClient() if state.state == "connecting":
+            case GetClient() if state.may_be_soon:
                 state.waiting.append(caller)
                 return NoReply(state)
             case _:
@@ -205,7 +211,8 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
             case Reconnect() if state.state in ("waiting", "failed"):
                 state.failures = 0
                 _connect(state)
-            case Suspect(client) if client is state.client and state.connection is not None:
+            case Suspect(client) if client is state.client and state.connection is not None and state.state == "ready":
+                _become(state, "checking")
                 send(state.connection, Refresh())
         return NoReply(state)
 
@@ -218,6 +225,7 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
                 _become(state, "ready")
             case Offered(connection, offer) if connection == state.connection:
                 state.offer = offer
+                _answer(state, state.client)
                 _become(state, "ready")
             case Exit(pid, reason) if pid == state.connection:
                 await state.start.program.end(0)
@@ -231,7 +239,10 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
     async def terminate(self, _reason: Any, state: Running) -> None:
         if state.connection is not None and state.connection.alive:
             ref = monitor(state.connection)
-            send(state.connection, Close())
+            if state.client is None:  # it is waiting for an answer, not for us
+                exit_signal(state.connection, "shutdown")
+            else:
+                send(state.connection, Close())
             try:
                 await receive(lambda message: isinstance(message, Down) and message.ref is ref, timeout_s=LEAVE_S)
             except ReceiveTimeout:
@@ -259,18 +270,17 @@ def _connect(state: Running) -> None:
 
 def _lost(state: Running, reason: Any) -> None:
     """The connection is over; decide when to try again."""
-    was_ready = state.state == "ready"
+    was_ready = state.state in ("ready", "checking")
     state.connection = state.client = None
     state.error = _words(reason)
     steady = was_ready and monotonic_s() - state.ready_at_s >= STEADY_S
     state.failures = 1 if steady else state.failures + 1
     delay = delay_s(state.failures)
-    _answer(state, _unavailable(state))
-    if delay is None:
-        _become(state, "failed")
-        return
-    state.timer = send_after(self_pid(), TryNow(), delay)
-    _become(state, "waiting")
+    if delay is not None:
+        state.timer = send_after(self_pid(), TryNow(), delay)
+    _become(state, "failed" if delay is None else "waiting")
+    if not state.may_be_soon:
+        _answer(state, _unavailable(state))
 
 
 def _words(reason: Any) -> str:

@@ -5,21 +5,24 @@ options = await with_mcp(options, read_servers(settings.cwd, trusted=trusted))
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
-from coding_agent.errors import BadUsage
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_toolbox import WAIT_S, GetServers, Joined, open_toolbox, settled_tools
 from coding_agent.mcp.names import PREFIX, plain_name
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.permissions.rules import Rule
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import GetOptions
 from lemon_otp import Address, CallFailed, NoProcess, Pid, call, cast
 
 if TYPE_CHECKING:
     from coding_agent.mcp.mcp_server import Status
+
+NO_LIBRARY: Final = "MCP servers are configured, but their library is missing: pip install 'lemon-agents[mcp]'"
 
 
 @frozen
@@ -51,13 +54,13 @@ async def with_mcp(options: SessionOptions, configured: Configured, *, wait_s: f
         configured: What to run; nothing is started when there is nothing.
         wait_s: How long to wait for servers; the tools of late ones come to the session while it runs.
 
-    Raises:
-        BadUsage: Servers are configured, and the library for them is not installed. Nothing was started.
+    A server that cannot be run never raises; without the library for them, none runs and that is a problem to show.
     """
-    if not configured.entries:
-        companion = SessionServers("", configured.problems, configured.waiting)
+    if not configured.entries or not library_there():
+        missing = (NO_LIBRARY,) if configured.entries else ()
+        companion = SessionServers("", (*missing, *configured.problems), configured.waiting)
         return evolve(options, companions=(*options.companions, companion.join))
-    require_library()
+    _allow(options, configured.entries)
     toolbox = await open_toolbox(configured.entries, str(options.cwd))
     tools = await settled_tools(toolbox, wait_s=wait_s)
     companion = SessionServers(toolbox, configured.problems, configured.waiting)
@@ -65,21 +68,20 @@ async def with_mcp(options: SessionOptions, configured: Configured, *, wait_s: f
     return evolve(options, tools=(*own, *tools), companions=(*options.companions, companion.join))
 
 
-def require_library() -> None:
-    """Return when the library is installed.
-
-    Raises:
-        BadUsage: It is not; the text says what to install.
-    """
+def library_there() -> bool:
+    """Is the library installed?"""
     from importlib.util import find_spec
 
-    if find_spec("mcp") is None:
-        raise BadUsage("MCP servers need the extra `mcp`: pip install 'lemon-agents[mcp]'")
+    return find_spec("mcp") is not None
 
 
-def allow_rules(entries: Sequence[ServerEntry]) -> tuple[str, ...]:
-    """Permission rules for the tools that the user's own configuration lets run unasked."""
-    return tuple(plain_name(entry.name, tool) for entry in entries for tool in entry.always_allow)
+def _allow(options: SessionOptions, entries: Sequence[ServerEntry]) -> None:
+    """Let the session's gate know which tools the user's own configuration lets run unasked."""
+    rules = [Rule("allow", plain_name(entry.name, tool)) for entry in entries for tool in entry.always_allow]
+    for join in options.companions if rules else ():
+        gate = getattr(join, "__self__", None)
+        if isinstance(gate, PermissionGate) and gate.policy is not None:
+            gate.policy = gate.policy.with_rules(rules)
 
 
 async def mcp_status(session: Address) -> dict[str, Any]:
@@ -101,6 +103,16 @@ async def mcp_status(session: Address) -> dict[str, Any]:
         "problems": list(found.problems),
         "waiting": list(found.waiting),
     }
+
+
+async def notices_of(options: SessionOptions) -> list[str]:
+    """What a person should know of the servers of a session that is about to start, a line each."""
+    found = servers_of(options)
+    if found is None:
+        return []
+    lines = [f"MCP: {problem}" for problem in found.problems]
+    statuses: tuple[Status, ...] = await call(found.toolbox, GetServers()) if found.toolbox else ()
+    return lines + [f"MCP: {status.name} is not connected: {status.error}" for status in statuses if status.error]
 
 
 def servers_of(options: SessionOptions) -> SessionServers | None:

@@ -23,7 +23,9 @@ ERRORS_KEPT: Final = 4_000
 PIECE: Final = 4096
 """A pipe takes so much at once or not at all, so that giving up between pieces tears none apart."""
 LEAVE_S: Final = 2.0
-"""After its input was closed, for the server to end by itself."""
+"""After its input was closed, for the server to end by itself; one that never answered is given no time."""
+CLOSED_S: Final = 0.25
+"""After its output was closed, for the program to end, so that its exit code can be told."""
 GRACE_S: Final = 0.5
 KILL_S: Final = 2.5
 
@@ -31,11 +33,17 @@ INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG", "TZ", "T
 
 
 class ServerProgram:
-    """One server's program over its whole life: however often it is started, at most one of it runs."""
+    """One server's program over its whole life: however often it is started, at most one of it runs.
+
+    Attributes:
+        child: What was started last.
+        answered: It has answered, so it knows how to leave when its input is closed.
+    """
 
     def __init__(self, entry: ServerEntry, cwd: str) -> None:
         self.entry = entry
         self.child: Child | None = None
+        self.answered = False
         self._cwd = cwd
         self._errors: deque[bytes] = deque()
         self._errors_size = 0
@@ -61,6 +69,7 @@ class ServerProgram:
         await self.end(0)
         if self.child is not None and not self.child.gone.done():
             raise ChildNotStarted(0, "the one before it cannot be ended")
+        self.answered = False
         self._errors.clear()
         self._errors_size = 0
         try:
@@ -87,7 +96,7 @@ class ServerProgram:
             return
         child.close_input()
         if leave_s:
-            await first_of(leave_s, child.gone)
+            await first_of(leave_s, child.exited)
         if not child.gone.done():
             child.kill(GRACE_S)
             await child.ended_for_certain(GRACE_S + KILL_S)
@@ -129,12 +138,12 @@ async def program_streams(
     reader = _Reader(sending, receiving, on_lost)
     try:
         child = await program.start(keeper, reader.feed)
-        for future in (child.exited, child.drained):
-            future.add_done_callback(lambda _done: reader.ended(child))
+        child.exited.add_done_callback(lambda _done: reader.ended(child))
+        child.drained.add_done_callback(lambda _done: reader.ended_soon(child))
         yield receiving, _Writer(child)
     finally:
         reader.closing = True
-        await program.end()
+        await program.end(LEAVE_S if program.answered else 0)
         sending.close()
         receiving.close()
 
@@ -172,6 +181,11 @@ class _Reader:
             self._lose(f"it ended with code {child.exited.result()}")
         else:
             self._lose("it closed its output")
+
+    def ended_soon(self, child: Child) -> None:
+        """It closed its output, which a program that ends does just before."""
+        if not self.closing:
+            asyncio.get_running_loop().call_later(CLOSED_S, self.ended, child)
 
     def _take(self, line: bytes) -> None:
         import mcp_types

@@ -1,0 +1,71 @@
+"""Configured servers for tests, and what the machine shows of them."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from coding_agent.mcp.entries import ServerEntry, entry_from
+from coding_agent.mcp.mcp_server import Status
+from coding_agent.mcp.mcp_toolbox import GetServers, GetTools, open_toolbox, settled_tools
+from lemon_agent import AgentTool, AgentToolResult
+from lemon_ai import TextContent
+from lemon_otp import call
+from tests.coding_agent.tools.support import processes
+
+DEMO = Path(__file__).with_name("demo_server.py")
+LIGHT = Path(__file__).with_name("light_server.py")
+
+
+def entry(name: str = "demo", *args: str, **more: Any) -> ServerEntry:
+    """The demo server as a program."""
+    found = entry_from(name, {"command": sys.executable, "args": [str(DEMO), *args], **more}, {})
+    assert found is not None
+    return found
+
+
+def light(name: str = "light", *args: str, **more: Any) -> ServerEntry:
+    """The server that starts at once."""
+    found = entry_from(name, {"command": sys.executable, "args": ["-I", "-S", str(LIGHT), *args], **more}, {})
+    assert found is not None
+    return found
+
+
+def script(name: str, code: str, **more: Any) -> ServerEntry:
+    """A program that is no proper server."""
+    found = entry_from(name, {"command": sys.executable, "args": ["-I", "-S", "-u", "-c", code], **more}, {})
+    assert found is not None
+    return found
+
+
+def running(folder: Path) -> list[str]:
+    """The command lines of everything that was started for this folder."""
+    return [each.command for each in processes() if f"FOLDER={folder}" in each.environment]
+
+
+class Toolbox:
+    """A toolbox with its tools by name."""
+
+    def __init__(self, name: str, tools: tuple[AgentTool, ...]) -> None:
+        self.name = name
+        self.tools = {tool.name: tool for tool in tools}
+
+    @classmethod
+    async def open(cls, *entries: ServerEntry, folder: Path, wait_s: float = 30.0, **options: Any) -> "Toolbox":
+        name = await open_toolbox(entries, str(folder), **options)
+        return cls(name, await settled_tools(name, wait_s=wait_s))
+
+    async def call(self, tool: str, signal: Any = None, on_update: Any = None, **params: Any) -> AgentToolResult:
+        return await self.tools[tool].execute("1", params, signal, on_update)
+
+    async def text(self, tool: str, **params: Any) -> str:
+        return text_of(await self.call(tool, **params))
+
+    async def status(self, server: str) -> Status:
+        return next(each for each in await call(self.name, GetServers()) if each.name == server)
+
+    async def names(self) -> list[str]:
+        return [tool.name for tool in await call(self.name, GetTools())]
+
+
+def text_of(result: AgentToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
