@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from attrs import frozen
+from attrs import field, frozen
 
 from coding_agent.errors import BadUsage
 
@@ -29,11 +29,21 @@ class Arguments:
     """What was asked for.
 
     Attributes:
-        prompt: The text to run; None when there is none on the command line.
+        prompt: The text behind `-p`, taken as it stands; None without `-p`, empty when nothing stood behind it.
+        messages: Further prompts, run one after the other; one that begins with `@` names a file for the first.
+        output: `text`, `json` or `rpc`; what the program prints.
         json: Print every session event as a JSON line.
+        rpc_deltas: With `rpc`, leave the growing message out of `message_update`.
         partials: With `json`, put the growing message into each `message_update`; quadratic in its length.
         resume: Go on with the newest session of the working folder.
         session: Go on with this file.
+        fork: Go on with a copy of this file.
+        name: What to call the session.
+        keep: Keep the session's file; without, nothing is left of it.
+        tools: The only tools to offer; None offers all.
+        models: The models to go through with one key, as patterns.
+        list_models: Print the models whose name holds this, and do nothing else.
+        api_key: The key for the provider of the model, for this start.
         mode: What may be done without asking: `ask`, `edit`, `full` or `plan`; None is the default of the way it runs.
         allow: Rules for what may be done, such as `bash(git *)`.
         ask: Rules for what is asked about in any mode.
@@ -53,13 +63,23 @@ class Arguments:
     """
 
     prompt: str | None
+    messages: tuple[str, ...] = ()
+    output: str = "text"
     json: bool = False
+    rpc_deltas: bool = False
     partials: bool = False
     quiet: bool = False
     verbose: bool = False
     metrics: bool = False
     resume: bool = False
     session: str | None = None
+    fork: str | None = None
+    name: str | None = None
+    keep: bool = True
+    tools: tuple[str, ...] | None = None
+    models: tuple[str, ...] = ()
+    list_models: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     cwd: str | None = None
     session_dir: str | None = None
     model: str | None = None
@@ -94,14 +114,30 @@ def parse(argv: Sequence[str]) -> Arguments:
     Raises:
         BadUsage: Something is wrong with it; the message says what.
     """
-    found = vars(_parser().parse_args(argv))
-    if found["resume"] and found["session"]:
-        raise BadUsage("--continue and --session both name a session; give one of them")
+    found = vars(_parser().parse_intermixed_args(argv))
+    if sum(bool(found[name]) for name in ("resume", "session", "fork")) > 1:
+        raise BadUsage("--continue, --session and --fork each name a session; give one of them")
+    if found["json"] and found["output"] not in (None, "json"):
+        raise BadUsage("--json and --mode say different things; give one of them")
+    found["output"] = "json" if found["json"] else found["output"] or "text"
+    found["json"] = found["output"] == "json"
     if found["partials"] and not found["json"]:
         raise BadUsage("--partials goes with --json")
+    if found["rpc_deltas"] and found["output"] != "rpc":
+        raise BadUsage("--rpc-deltas goes with --mode rpc")
+    if found.pop("no_tools"):
+        found["tools"] = ()
+    elif found["tools"] is not None:
+        found["tools"] = _names(found["tools"])
+    found["models"] = _names(found["models"] or "")
+    found["messages"] = tuple(found["messages"])
     for kind in ("allow", "ask", "deny", "skills", "templates", "extensions"):
         found[kind] = tuple(found[kind])
     return Arguments(**found)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,12 +148,36 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("-p", "--print", dest="prompt", metavar="PROMPT", help="run PROMPT, print the answer and exit")
+    add("messages", nargs="*", metavar="MESSAGE", help="what to say first; @FILE puts a file or a picture in")
+    add(
+        "-p",
+        "--print",
+        dest="prompt",
+        metavar="PROMPT",
+        nargs="?",
+        const="",
+        help="run PROMPT and every MESSAGE, print the last answer and exit",
+    )
+    add(
+        "--mode",
+        dest="output",
+        choices=("text", "json", "rpc"),
+        help="text: the answer; json: every event as a line of JSON; rpc: commands in, events out",
+    )
+    add("--rpc-deltas", action="store_true", help="with --mode rpc: message_update without the message so far")
     add("--continue", "-c", dest="resume", action="store_true", help="go on with the newest session of this folder")
     add("--session", metavar="FILE", help="go on with this session file")
+    add("--fork", metavar="FILE", help="go on with a copy of this session file")
+    add("--name", "-n", metavar="NAME", help="what to call the session")
+    add("--no-session", dest="keep", action="store_false", help="leave no session file behind")
     add("--session-dir", metavar="DIR", help="where session files are kept (LEMON_SESSION_DIR)")
     add("--cwd", metavar="DIR", help="the folder the agent works in (default: this one)")
     add("--model", metavar="PROVIDER/MODEL", help="who answers (LEMON_MODEL)")
+    add("--api-key", metavar="KEY", help="the key for the model's provider; others on this machine can see it here")
+    add("--models", metavar="A,B", help="the models to go through with one key: names or patterns")
+    add("--list-models", metavar="WORDS", nargs="?", const="", help="print the models there are and exit")
+    add("--tools", metavar="A,B", help="offer the model only these tools")
+    add("--no-tools", action="store_true", help="offer the model no tools")
     add("--base-url", metavar="URL", help="where an OpenAI-compatible server listens (LEMON_BASE_URL)")
     add(
         "--thinking",

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     What a person can mend is one line on standard error, never a traceback.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _prepare_streams(as_json="--json" in arguments)
+    _prepare_streams(as_json="--json" in arguments or "json" in arguments)
     hide_secrets()
     command = COMMANDS.get(arguments[0]) if arguments else None
     try:
@@ -54,17 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prompt_command(argv: Sequence[str]) -> int:
     from coding_agent import logs
     from coding_agent.arguments import parse
-    from coding_agent.hosting.running import prepared
-    from coding_agent.print_mode import Prompted, run_prompts
-    from coding_agent.settings import settings_of
+    from coding_agent.hosting.front_end import start_front_end
 
     arguments = parse(argv)
     logs.set_up(os.environ, verbose=arguments.verbose)
-    settings = settings_of(arguments, os.environ)
-    prompt = arguments.prompt if arguments.prompt is not None else _piped_prompt()
-    if prompt is None or not prompt.strip():
-        raise BadUsage('there is nothing to do: give a prompt with -p "PROMPT", or pipe one in')
-    return run_prompts([Prompted(prompt)], prepared(arguments, settings))
+    return start_front_end(arguments, os.environ)
 
 
 def _tree_command(argv: Sequence[str]) -> int:
@@ -112,10 +106,6 @@ def _trust_command(argv: Sequence[str]) -> int:
     from coding_agent.trust.command import main as trust
 
     return trust(argv, os.environ)
-
-
-def _piped_prompt() -> str | None:
-    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
 
 
 def _prepare_streams(*, as_json: bool) -> None:

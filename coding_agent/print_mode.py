@@ -9,35 +9,27 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from coding_agent import client
 from coding_agent.arguments import Arguments
 from coding_agent.errors import SessionCrashed
 from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
+from coding_agent.hosting.command_line import Prompted
+from coding_agent.hosting.options import Wanted, first_file, options_for
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
-from coding_agent.mcp.at_start import with_configured_servers
 from coding_agent.model_choice import ModelChoice
-from coding_agent.safety import safety_of
+from coding_agent.safety import gate_for, safety_of
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
-from coding_agent.starting import session_options
 from coding_agent.tools.visible_text import plain
 from coding_agent.wire import event_to_wire, header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
-from lemon_ai import AssistantMessage, ImageContent, get_text, redact
+from lemon_ai import AssistantMessage, get_text, redact
 from lemon_otp import Down, Pid, monitor, receive, self_pid
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
-
-
-@frozen
-class Prompted:
-    """One prompt from the command line: its text, and the pictures that go along."""
-
-    text: str
-    images: tuple[ImageContent, ...] = ()
 
 
 @define
@@ -121,27 +113,24 @@ def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
     Raises:
         CodingAgentError: The session could not be started; the message says what to do.
     """
-    options = session_options(
-        host.settings,
-        host.choice,
-        resume=host.arguments.resume,
-        session=host.arguments.session,
-        safety=safety_of(host.settings),
-        resources=host.resources,
-    )
-    # Nobody can follow up here, so a run that would end does not wait for one on its way.
-    options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
-    options = evolve(options, get_api_key=host.known.key_finder)
+    arguments = host.arguments
+    safety = safety_of(host.settings)
+    gate = gate_for(host.settings, safety, None)
+    wanted = Wanted(file=first_file(host), resume=arguments.resume)
 
     async def body(host: HostRun) -> int:
-        complete = await with_configured_servers(options, host.settings, host.notices)
-        return await _run(prompts, Printer(host.arguments, host.choice, tuple(host.notices)), complete)
+        options = await options_for(host, wanted, safety, gate)
+        # Nobody can follow up here, so a run that would end does not wait for one on its way.
+        options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
+        return await _run(prompts, Printer(arguments, host.choice, tuple(host.notices)), options)
 
     return run_host(body, host, watchdog_s=WATCHDOG_S)
 
 
 async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOptions) -> int:
     session = await start_session(options)
+    if printer.arguments.name:
+        await client.append_session_name(session, printer.arguments.name)
     printer.begin(await client.get_state(session))
     await client.subscribe(session, self_pid())
     monitor(session)

@@ -23,10 +23,11 @@ from attrs import define, field, frozen
 from coding_agent import client
 from coding_agent.application import add_child
 from coding_agent.errors import BadUsage, SessionBusy, SessionCrashed
-from coding_agent.events import SessionEvent, SessionReset
+from coding_agent.events import CompactionEnd, SessionEvent, SessionReset
 from coding_agent.hosting import input as prompts
 from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
-from coding_agent.hosting.open_sessions import OpenSession, Wanted
+from coding_agent.hosting.open_sessions import OpenSession
+from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun
 from coding_agent.hosting.user_bash import BashOutput, UserBash
 from coding_agent.messages import BashExecutionMessage
@@ -222,6 +223,11 @@ class Desk:
         return self._session
 
     @property
+    def has_session(self) -> bool:
+        """Does it look at one?"""
+        return self._session is not None
+
+    @property
     def session_id(self) -> str:
         """The id of the session it looks at; empty before the first."""
         return "" if self._session is None else self._session.session_id
@@ -310,7 +316,7 @@ class Desk:
         async with self._in_turn():
             if not await self._may_leave("switch", str(file)):
                 return False
-            await self.open(Wanted(file=file), reason="switch")
+            await self.open(Wanted(file=await asyncio.to_thread(file.absolute)), reason="switch")
             return True
 
     async def fork(self, entry_id: str) -> str | None:
@@ -418,6 +424,10 @@ class Desk:
         """End the run and wait until the session is idle; open questions end as cancelled. Harmless when idle."""
         async with self._in_turn() as pid:
             return await client.abort(pid)
+
+    async def compact(self, instructions: str | None = None) -> CompactionEnd:
+        """Make the conversation shorter now, and wait until that is done; see `client.compact`."""
+        return await client.compact(await self._here(), instructions)
 
     async def run_bash(self, command: str, *, excluded: bool = False, run_id: str = "") -> BashExecutionMessage:
         """Run a command of the user's; its output comes as `BashOutput` too, the model reads it with the next prompt.

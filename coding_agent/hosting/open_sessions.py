@@ -4,23 +4,22 @@ Several clients may look at one session; the last one that leaves ends it, unles
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve, field
 
 from coding_agent import client
 from coding_agent.errors import CodingAgentError, SessionNotRunning
 from coding_agent.hosting.dialogs import Dialogs
+from coding_agent.hosting.options import Wanted, options_for
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.safety import Safety, gate_for, safety_of
-from coding_agent.session.budget import Account, Budget
+from coding_agent.session.budget import Account
 from coding_agent.session.options import SessionOptions
 from coding_agent.session_supervisor import start_session, stop_session
-from coding_agent.starting import budget_of, session_options
-from lemon_ai import Model
+from coding_agent.starting import budget_of
 from lemon_otp import CallFailed, Pid
 
 if TYPE_CHECKING:
@@ -59,42 +58,14 @@ class OpenSession:
 
 
 @define(eq=False)
-class Wanted:
-    """What a session that is opened begins with, where its file does not say.
-
-    Attributes:
-        file: Go on with this one; None for a new one.
-        resume: Go on with the newest one of the folder.
-        model, thinking_level: Answer; None takes the host's.
-        mode: What may be done without asking; None takes the command line's.
-        budget: Limits of its account.
-        parent_session: The file it came from.
-    """
-
-    file: Path | None = None
-    resume: bool = False
-    model: Model | None = None
-    thinking_level: str | None = None
-    mode: str | None = None
-    budget: Budget | None = None
-    parent_session: str | None = None
-
-
-Extra: TypeAlias = Callable[[SessionOptions, Dialogs], Awaitable[SessionOptions]]
-"""Adds to the options of every session that is opened: tools, hooks, companions. `Dialogs` will be the session's."""
-
-
-@define(eq=False)
 class OpenSessions:
     """The sessions of one host by their files.
 
     Attributes:
         host: The start they belong to.
-        extras: Asked in order before a session is started.
     """
 
     host: "HostRun"
-    extras: list[Extra] = field(factory=list)
     _open: list[OpenSession] = field(factory=list)
     _opening: asyncio.Lock = field(factory=asyncio.Lock)
 
@@ -131,25 +102,13 @@ class OpenSessions:
             return await self._start(wanted)
 
     async def _start(self, wanted: Wanted) -> OpenSession:
-        host = self.host
+        dialogs = Dialogs(waits_for_client=self.host.keeps_sessions)
         safety = self._safety(wanted)
-        dialogs = Dialogs(waits_for_client=host.keeps_sessions)
-        gate = gate_for(host.settings, safety, dialogs)
-        account = Account(wanted.budget or budget_of(host.settings))
-        options = session_options(
-            host.settings,
-            host.choice,
-            resume=wanted.resume,
-            session=None if wanted.file is None else str(wanted.file),
-            safety=safety,
-            gate=gate,
-            resources=host.resources,
-        )
-        options = evolve(options, account=account, get_api_key=host.known.key_finder, **_given(wanted))
+        gate = gate_for(self.host.settings, safety, dialogs)
+        account = Account(wanted.budget or budget_of(self.host.settings))
+        options = evolve(await options_for(self.host, wanted, safety, gate, dialogs), account=account)
         if (running := self.at(options.session_file)) is not None:  # the newest one of the folder
             return running
-        for extra in self.extras:
-            options = await extra(options, dialogs)
         pid = await start_session(options)
         state = await client.get_state(pid)
         one = OpenSession(pid, state.session_id, Path(state.file), options, gate, dialogs, account)
@@ -174,14 +133,3 @@ class OpenSessions:
                 await client.abort(one.pid)
         with suppress(CodingAgentError):  # it may have ended by itself
             await stop_session(one.pid)
-
-
-def _given(wanted: Wanted) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if wanted.model is not None:
-        given["model"] = wanted.model
-    if wanted.thinking_level is not None:
-        given["thinking_level"] = wanted.thinking_level
-    if wanted.parent_session is not None:
-        given["parent_session"] = wanted.parent_session
-    return given

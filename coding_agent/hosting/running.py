@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
 from coding_agent.errors import UnsafeRuntimeDir
+from coding_agent.mcp.at_start import servers_extra
 from coding_agent.metrics import METRICS, Metrics
 from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.resources import Resources, load_resources
@@ -29,6 +30,7 @@ from lemon_otp import Pid, StartFailed, ensure_all_started, put_env, run, self_p
 if TYPE_CHECKING:
     from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
+    from coding_agent.hosting.options import Extra
 
 WATCHDOG_S: Final = 1.0
 """Who holds the event loop for longer is named in the log file, with its stack."""
@@ -52,6 +54,7 @@ class HostRun:
         environ: The environment it was started with.
         keeps_sessions: A session goes on when the last client leaves it, as `serve` wants it.
         notices: Lines for the person that were found on the way, told once.
+        extras: Asked in order before a session is started; each may add to what it is started with.
     """
 
     arguments: Arguments
@@ -61,6 +64,7 @@ class HostRun:
     environ: Mapping[str, str] = field(factory=lambda: os.environ, repr=False)
     keeps_sessions: bool = False
     notices: list[str] = field(factory=list)
+    extras: "list[Extra]" = field(factory=list)
     resources: Resources | None = None
     hooks: "PromptHooks | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
@@ -70,20 +74,19 @@ class HostRun:
         """Are session files there when the program has ended?"""
         return self.arguments.keep
 
+    def all_extras(self) -> "list[Extra]":
+        """What adds to the options of a session: whatever was put in, then MCP servers, where some are configured."""
+        return [*self.extras, servers_extra(self)]
+
     async def decide_trust(self, trusted: bool) -> None:
         """Remember whether the person trusts this project; it counts for the sessions that are opened from now on."""
+        from coding_agent.settings import settings_of
         from coding_agent.trust import decide
 
         if self.settings.trust is not None:
-            trust = await asyncio.to_thread(decide, self.settings.trust, trusted)
-            self.settings = evolve(self.settings, trust=trust)
-            self.read_resources()
-
-    def read_resources(self) -> None:
-        """Read what the person and, once it is trusted, the project say to the agent in files."""
-        from coding_agent.resources import load_resources
-
-        self.resources = load_resources(self.settings, trusted=self.settings.trusted)
+            await asyncio.to_thread(decide, self.settings.trust, trusted)
+            self.settings = settings_of(self.arguments, self.environ)
+            self.resources = load_resources(self.settings, trusted=self.settings.trusted)
 
     @property
     def sessions(self) -> "OpenSessions":

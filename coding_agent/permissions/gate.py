@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coding_agent.permissions.approver import Approver, PermissionAnswer, PermissionRequest
     from coding_agent.permissions.policy import Judgement, Policy
     from coding_agent.permissions.remembered import RememberedRules
+    from coding_agent.permissions.rules import Rule
     from coding_agent.tools import Workspace
     from coding_agent.tools.paths import AccessRequest, PathGuard, Purpose
 
@@ -89,6 +90,10 @@ class PermissionGate:
     def join(self, _session: Pid, _file: Path, tell: Tell) -> Mapping[str, Any]:
         """Go along with a session: its calls are judged, and it is told what is asked and decided about them."""
         return {"before_tool_call": partial(self.before_tool_call, tell=tell)}
+
+    async def remembered_rules(self) -> "tuple[Rule, ...]":
+        """What somebody chose to keep for this folder."""
+        return () if self._remembered is None else await asyncio.to_thread(self._remembered.rules)
 
     def watch(self, workspace: "Workspace") -> None:
         """Judge paths as this workspace sees them."""

@@ -77,7 +77,9 @@ def with_retries_told(retries: Retries, stream_fn: Any, tell: Tell) -> Any:
     async def retried(model: Model, context: Context, options: StreamOptions) -> Any:
         if not retries.enabled:
             options = evolve(options, max_retries=0)
-        elif options.on_retry is None and options.retry_sleep is None:
+        elif options.max_retries == 0:  # it was begun without, and somebody has switched it on since
+            options = evolve(options, max_retries=None)
+        if retries.enabled and options.on_retry is None and options.retry_sleep is None:
             options = evolve(options, on_retry=told, retry_sleep=retries.wait)
         source = stream_fn(model, context, options)
         return await source if inspect.isawaitable(source) else source

@@ -166,7 +166,7 @@ def _register_again(state: Conversation) -> None:
 
 async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
     session_id = store.header.id
-    me, retries = self_pid(), Retries()
+    me, retries = self_pid(), Retries(enabled=options.stream_options.max_retries != 0)
     owner_watch = None if options.owner is None else monitor(options.owner)
     options = options.begun(me)
     context = store.build_context()

@@ -1,0 +1,76 @@
+"""Edge. Which front end a command line asks for, and its start: print, events as lines, RPC, or the terminal."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from attrs import evolve
+
+from coding_agent.arguments import Arguments
+from coding_agent.errors import BadUsage
+from coding_agent.hosting.command_line import prompts_of
+from coding_agent.hosting.running import prepared, run_host
+from coding_agent.settings import Settings, settings_of
+
+NOTHING_TO_DO: Final = 'there is nothing to do: give a prompt with -p "PROMPT", or pipe one in'
+
+
+def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
+    """Run what the command line asks for and return the exit code.
+
+    Raises:
+        CodingAgentError: It cannot be run; the message says what to do.
+    """
+    if arguments.list_models is not None:
+        from coding_agent.models_command import main as list_models
+
+        return list_models([arguments.list_models] if arguments.list_models else [], environ)
+    with _files(arguments, settings_of(arguments, environ)) as settings:
+        if arguments.output == "rpc":
+            return _rpc(arguments, settings)
+        if arguments.prompt is None and arguments.output == "text" and _at_a_terminal():
+            return _terminal(arguments, settings, environ)
+        prompts = prompts_of(arguments, None if arguments.prompt is not None else _piped())
+        if not prompts:
+            raise BadUsage(NOTHING_TO_DO)
+        from coding_agent.print_mode import run_prompts
+
+        return run_prompts(prompts, prepared(arguments, settings))
+
+
+def _rpc(arguments: Arguments, settings: Settings) -> int:
+    if arguments.messages or arguments.prompt is not None:
+        raise BadUsage("with --mode rpc prompts come as commands on standard input, not on the command line")
+    from coding_agent.rpc.stdio import run_rpc
+
+    return run_host(run_rpc, prepared(arguments, settings))
+
+
+def _terminal(arguments: Arguments, settings: Settings, environ: Mapping[str, str]) -> int:
+    from coding_agent.hosting.interactive import ask_for_trust, interactive
+
+    prompts = prompts_of(arguments)
+    if ask_for_trust(settings):
+        settings = evolve(settings_of(arguments, environ), session_dir=settings.session_dir)
+    return run_host(interactive(prompts), prepared(arguments, settings))
+
+
+def _at_a_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _piped() -> str | None:
+    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+
+
+@contextmanager
+def _files(arguments: Arguments, settings: Settings) -> Iterator[Settings]:
+    """The settings; without a session to be kept, with a folder for its files that is gone afterwards."""
+    if arguments.keep:
+        yield settings
+        return
+    with TemporaryDirectory(prefix="lemon-", ignore_cleanup_errors=True) as folder:
+        yield evolve(settings, session_dir=Path(folder))

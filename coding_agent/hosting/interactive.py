@@ -1,0 +1,63 @@
+"""Edge. The interactive terminal on a session of this host, as a client of the protocol like any other."""
+
+import sys
+from collections.abc import Sequence
+
+from coding_agent.hosting.command_line import Prompted
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.first_session import first_session
+from coding_agent.hosting.running import Body, HostRun
+from coding_agent.rpc.in_process import InProcessChannel
+from coding_agent.settings import Settings
+from coding_agent.trust import decide
+
+
+def interactive(prompts: Sequence[Prompted]) -> Body:
+    """The front end that lets a person hold the conversation, beginning with these prompts."""
+
+    async def body(host: HostRun) -> int:
+        from coding_agent.terminal.app import run_terminal
+        from coding_agent.terminal.options import options_from
+
+        desk = await Desk.start(host)
+        await first_session(desk)
+        channel = InProcessChannel(desk)
+        first = prompts[0] if prompts else None
+        plain = first is not None and not first.images and len(prompts) == 1
+        options = options_from(
+            host.environ,
+            host.settings.cwd,
+            first_prompt=first.text if first is not None and plain else None,
+            notices=tuple(host.notices),
+        )
+        try:
+            if not plain:
+                await _submit(desk, prompts)
+            return await run_terminal(channel, options=options)
+        finally:
+            channel.close()
+            await desk.close()
+
+    return body
+
+
+async def _submit(desk: Desk, prompts: Sequence[Prompted]) -> None:
+    for prompt in prompts:
+        await desk.submit(prompt.text, prompt.images, "follow_up")
+
+
+def ask_for_trust(settings: Settings) -> bool:
+    """Ask the person at the terminal whether they trust the project, if that has not been said yet; was it asked?
+
+    The answer is remembered. Anything but a yes is a no.
+    """
+    question = None if settings.trust is None else settings.trust.question()
+    if question is None or settings.trust is None:
+        return False
+    print(question, file=sys.stderr)
+    try:
+        answer = input("[y/N] ")
+    except EOFError:
+        answer = ""
+    decide(settings.trust, answer.strip().lower() in ("y", "yes"))
+    return True

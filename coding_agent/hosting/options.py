@@ -1,0 +1,121 @@
+"""Edge. What a session of this start is opened with, whichever front end opens it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import define, evolve
+
+from coding_agent.errors import NoSuchSession, UnknownTool
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.safety import Safety
+from coding_agent.session.budget import Budget
+from coding_agent.session.options import SessionOptions
+from coding_agent.starting import session_options
+from lemon_ai import Model
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.dialogs import Dialogs
+    from coding_agent.hosting.running import HostRun
+
+SUBAGENT_TOOL = "task"
+"""The tool that a session makes for itself when it begins."""
+
+
+@define(eq=False)
+class Wanted:
+    """What a session that is opened begins with, where its file does not say.
+
+    Attributes:
+        file: Go on with this one; None for a new one.
+        resume: Go on with the newest one of the folder.
+        model, thinking_level: Answer; None takes the host's.
+        mode: What may be done without asking; None takes that of the settings.
+        budget: Limits of its account.
+        parent_session: The file it came from.
+    """
+
+    file: Path | None = None
+    resume: bool = False
+    model: Model | None = None
+    thinking_level: str | None = None
+    mode: str | None = None
+    budget: Budget | None = None
+    parent_session: str | None = None
+
+
+Extra: TypeAlias = "Callable[[SessionOptions, Dialogs | None], Awaitable[SessionOptions]]"
+"""Adds to the options of every session that is opened: tools, hooks, companions. `Dialogs` will be the session's; None
+where nobody is there."""
+
+
+async def options_for(
+    host: "HostRun", wanted: Wanted, safety: Safety, gate: PermissionGate, dialogs: "Dialogs | None" = None
+) -> SessionOptions:
+    """The options, with what extensions and servers add and what the command line leaves of it.
+
+    Args:
+        host: The start it belongs to.
+        wanted: Which session, and what it begins with.
+        safety: What its tools may do.
+        gate: Decides about each call.
+        dialogs: Its questions; None where nobody is there.
+
+    Raises:
+        BadUsage: There is no such session, no sandbox, or no tool of a name that was given.
+    """
+    options = session_options(
+        host.settings,
+        host.choice,
+        resume=wanted.resume,
+        session=None if wanted.file is None else str(wanted.file),
+        gate=gate,
+        safety=safety,
+        resources=host.resources,
+    )
+    options = evolve(options, get_api_key=host.known.key_finder, **_given(wanted))
+    for extra in host.all_extras():
+        options = await extra(options, dialogs)
+    return with_tools(options, host.arguments.tools)
+
+
+def with_tools(options: SessionOptions, names: tuple[str, ...] | None) -> SessionOptions:
+    """The options with these tools only; None leaves all.
+
+    Raises:
+        UnknownTool: There is no tool of such a name.
+    """
+    if names is None:
+        return options
+    known = {tool.name for tool in options.tools} | ({SUBAGENT_TOOL} if options.session_tools else set())
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownTool(unknown, sorted(known))
+    tools = tuple(tool for tool in options.tools if tool.name in names)
+    return evolve(options, tools=tools, session_tools=options.session_tools if SUBAGENT_TOOL in names else ())
+
+
+def first_file(host: "HostRun") -> Path | None:
+    """The file of `--session`, or a new one made of that of `--fork`; None for neither.
+
+    Raises:
+        NoSuchSession: The file is not there.
+        SessionError: What is to be forked cannot be read.
+    """
+    arguments = host.arguments
+    if arguments.session is not None:
+        return Path(arguments.session).absolute()
+    if arguments.fork is None:
+        return None
+    from coding_agent.storage import copying
+    from coding_agent.storage.opening import open_for_reading
+
+    source = Path(arguments.fork).absolute()
+    if not source.exists():
+        raise NoSuchSession(f"there is no session file {source}")
+    with open_for_reading(source) as manager:
+        return copying.fork(manager.log, session_dir=host.settings.session_dir, cwd=host.settings.cwd).path
+
+
+def _given(wanted: Wanted) -> dict[str, Any]:
+    given = {"model": wanted.model, "thinking_level": wanted.thinking_level, "parent_session": wanted.parent_session}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,67 @@
+"""Pure. Models as the protocol shows them, and which there are to choose from."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from coding_agent.user_models import UserModels
+from lemon_ai import KEYLESS, Model
+
+LEVELS: Final = ("off", "minimal", "low", "medium", "high")
+EXTRA_LEVELS: Final = ("xhigh", "max")
+
+
+def model_to_json(model: Model) -> dict[str, Any]:
+    """A model as an object; providers and wire formats are spelled with hyphens."""
+    cost = model.cost
+    return {
+        "id": model.id,
+        "name": model.name,
+        "api": model.api.replace("_", "-"),
+        "provider": model.provider.replace("_", "-"),
+        "baseUrl": model.base_url,
+        "reasoning": model.reasoning,
+        "input": list(model.input),
+        "cost": {
+            "input": cost.input,
+            "output": cost.output,
+            "cacheRead": cost.cache_read,
+            "cacheWrite": cost.cache_write,
+        },
+        "contextWindow": model.context_window,
+        "maxTokens": model.max_tokens,
+    }
+
+
+def available(known: UserModels, current: Model) -> list[Model]:
+    """The models a request could be made to now, with the one that answers at the moment."""
+    found: dict[tuple[str, str], Model] = {(current.provider, current.id): current}
+    for provider in known.catalog.providers():
+        if provider in KEYLESS or known.credentials.has(provider):
+            for model in known.catalog.models(provider):
+                found.setdefault((model.provider, model.id), model)
+    return list(found.values())
+
+
+def scoped(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
+    """Those that one of the patterns names: `provider/id` or an id alone, with `*` and `?`; all without patterns."""
+    if not patterns:
+        return list(models)
+    wanted = [pattern.split(":", 1)[0].lower() for pattern in patterns]
+    return [
+        model
+        for model in models
+        if any(
+            fnmatchcase(name.lower(), pattern)
+            for name in (f"{model.provider}/{model.id}", model.id)
+            for pattern in wanted
+        )
+    ]
+
+
+def levels_of(model: Model) -> list[str]:
+    """The thinking levels that make a difference for a model."""
+    if not model.reasoning:
+        return ["off"]
+    efforts = model.reasoning_efforts
+    return [*LEVELS, *(level for level in EXTRA_LEVELS if efforts is not None and level in efforts)]

@@ -1,0 +1,73 @@
+"""Edge. `--mode rpc`: one client on standard input and output.
+
+When the client goes, or closes its end, what runs is aborted and stored and the program ends. What is too much for a
+client that does not read is left out where a later event says the same, and the client is given up in the end.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from coding_agent.errors import CodingAgentError
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.first_session import first_session
+from coding_agent.hosting.running import HostRun, Interrupted
+from coding_agent.rpc.lines import LineClient
+from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
+from lemon_otp import CallFailed, receive, self_pid
+
+BACKLOG_MAX: Final = 512 * 1024 * 1024
+"""A client that leaves so much unread is gone for us."""
+ENDING_S: Final = 15.0
+"""How long a client that is gone keeps the program, at most."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+async def run_rpc(host: HostRun) -> int:
+    """Serve the protocol on standard input and output until the client goes; the exit code."""
+    desk = await Desk.start(host)
+    await first_session(desk)
+    incoming, outgoing = take_standard_streams()
+    output = OutputPipe(outgoing, self_pid())
+    client = LineClient(desk, output.write, deltas=host.arguments.rpc_deltas)
+    code = 0
+    try:
+        code = await _serve(client, InputPipe(incoming, self_pid()), output)
+        await _end(desk, client)
+    finally:
+        client.connection.close()
+        await desk.close()
+        output.close()
+    return code
+
+
+async def _serve(client: LineClient, incoming: InputPipe, output: OutputPipe) -> int:
+    while True:
+        match await receive():
+            case Received(data):
+                incoming.taken()
+                client.feed(data)
+                if output.backlog > BACKLOG_MAX:
+                    _log.warning("the client does not read: %d bytes wait", output.backlog)
+                    return 1
+            case InputEnded():
+                client.finish()
+                return 0
+            case OutputClosed(reason):
+                _log.info("nobody reads the output: %s", reason)
+                return 0
+            case Interrupted():
+                return 130
+
+
+async def _end(desk: Desk, client: LineClient) -> None:
+    """Let what was asked be answered; what runs on is aborted."""
+    with suppress(CodingAgentError, CallFailed, TimeoutError):
+        async with asyncio.timeout(ENDING_S):
+            desk.bash.abort()
+            if desk.has_session:
+                desk.dialogs.refuse_all()
+                await desk.abort()
+            await client.connection.settled()

@@ -1,0 +1,125 @@
+"""Commands about the conversation itself: prompts and what waits behind them, the end of a run, the user's commands."""
+
+from typing import Any
+
+from coding_agent import client
+from coding_agent.errors import BadUsage, SessionBusy
+from coding_agent.hosting.input import StreamingBehavior
+from coding_agent.messages import message_to_json
+from coding_agent.rpc.connection import PROTOCOL_VERSION, RpcConnection
+from coding_agent.rpc.fields import Fields
+from lemon_ai import AssistantMessage, get_text
+
+BEHAVIORS: dict[str, StreamingBehavior] = {"steer": "steer", "followUp": "follow_up", "follow_up": "follow_up"}
+
+
+async def hello(here: RpcConnection, given: Fields) -> Any:
+    """Who speaks, and how the client wants to be told of events; not required."""
+    here.events.deltas = given.optional_flag("rpcDeltas", here.events.deltas)
+    session = here.desk.session if here.desk.has_session else None
+    return {
+        "version": PROTOCOL_VERSION,
+        "sessionId": here.desk.session_id,
+        "sessionFile": None if session is None else str(session.file),
+        "cwd": str(here.desk.host.settings.cwd),
+    }
+
+
+async def prompt(here: RpcConnection, given: Fields) -> Any:
+    """Accepted once this returns; what comes of it are events."""
+    wanted = given.optional_text("streamingBehavior")
+    if wanted is not None and wanted not in BEHAVIORS:
+        raise BadUsage("prompt needs streamingBehavior: steer or followUp")
+    text, images = given.text("message"), given.images()
+    try:
+        await here.desk.submit(text, images, None if wanted is None else BEHAVIORS[wanted])
+    except SessionBusy as busy:
+        raise BadUsage(f"{busy}. Say so with streamingBehavior: steer or followUp") from busy
+
+
+async def steer(here: RpcConnection, given: Fields) -> Any:
+    await here.desk.steer(given.text("message"), given.images())
+
+
+async def follow_up(here: RpcConnection, given: Fields) -> Any:
+    await here.desk.follow_up(given.text("message"), given.images())
+
+
+async def next_turn(here: RpcConnection, given: Fields) -> Any:
+    await here.desk.next_turn(given.text("message"))
+
+
+async def abort(here: RpcConnection, _given: Fields) -> Any:
+    """Answers when the session is idle."""
+    await here.desk.abort()
+
+
+async def abort_retry(here: RpcConnection, _given: Fields) -> Any:
+    client.abort_retry(await here.desk.pid())
+
+
+async def bash(here: RpcConnection, given: Fields) -> Any:
+    """Answers when the command has ended; its output comes as `bash_execution_update` meanwhile."""
+    run_id = given.given.get("id")
+    done = await here.desk.run_bash(
+        given.text("command"),
+        excluded=given.optional_flag("excludeFromContext"),
+        run_id=run_id if isinstance(run_id, str) else "" if run_id is None else str(run_id),
+    )
+    answer = {
+        "output": done.output,
+        "exitCode": done.exit_code,
+        "cancelled": done.cancelled,
+        "truncated": done.truncated,
+    }
+    return answer if done.full_output_path is None else {**answer, "fullOutputPath": done.full_output_path}
+
+
+async def abort_bash(here: RpcConnection, _given: Fields) -> Any:
+    here.desk.bash.abort()
+
+
+async def compact(here: RpcConnection, given: Fields) -> Any:
+    """Answers when the conversation is shorter."""
+    end = await here.desk.compact(given.optional_text("customInstructions"))
+    details = await here.desk.look(
+        lambda store: (
+            store.log.entry_data(store.position(end.compaction_entry_id)).get("details")
+            if end.compaction_entry_id
+            else None
+        )
+    )
+    return {
+        "summary": end.summary,
+        "firstKeptEntryId": end.first_kept_entry_id,
+        "tokensBefore": end.tokens_before,
+        "estimatedTokensAfter": end.tokens_after,
+        "details": details,
+    }
+
+
+async def get_messages(here: RpcConnection, _given: Fields) -> Any:
+    return {"messages": [message_to_json(message) for message in await client.get_messages(await here.desk.pid())]}
+
+
+async def get_last_assistant_text(here: RpcConnection, _given: Fields) -> Any:
+    for message in reversed(await client.get_messages(await here.desk.pid())):
+        if isinstance(message, AssistantMessage) and (text := get_text(message)):
+            return {"text": text}
+    return {"text": None}
+
+
+COMMANDS = {
+    "hello": hello,
+    "prompt": prompt,
+    "steer": steer,
+    "follow_up": follow_up,
+    "next_turn": next_turn,
+    "abort": abort,
+    "abort_retry": abort_retry,
+    "bash": bash,
+    "abort_bash": abort_bash,
+    "compact": compact,
+    "get_messages": get_messages,
+    "get_last_assistant_text": get_last_assistant_text,
+}
