@@ -30,8 +30,12 @@ from lemon_otp.exits import Exit, describe, is_orderly
 from lemon_otp.gen_server import GenServer, stop
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_process, current_runtime
+from lemon_otp.scheduler import Scheduler
 
 Hook: TypeAlias = Callable[[], Awaitable[None] | None]
+
+STORED: Final = "applications"
+"""Where a runtime keeps what it knows of them."""
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -254,8 +258,22 @@ async def _run_hook(hook: Hook | None) -> None:
 
 
 def _table() -> _Applications:
-    table: _Applications = current_runtime().store.setdefault("applications", _Applications())
+    table: _Applications = current_runtime().store.setdefault(STORED, _Applications())
     return table
+
+
+def known_in(runtime: Scheduler) -> list[tuple[Application, Pid | None, bool]]:
+    """Every application that a runtime knows, its top supervisor while that lives, and whether it runs."""
+    table: _Applications | None = runtime.store.get(STORED)
+    if table is None:
+        return []
+    names = [*table.running, *(name for name in table.known if name not in table.running)]
+    return [(table.known[name], _top_of(table.running.get(name)), name in table.running) for name in names]
+
+
+def _top_of(master: Pid | None) -> Pid | None:
+    held = getattr(master, "state", None)
+    return held.top if isinstance(held, _Running) else None
 
 
 def _loaded(application: Application | str) -> Application:

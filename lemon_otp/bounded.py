@@ -27,6 +27,8 @@ DEPTH_MAX: Final = 4
 ITEMS_MAX: Final = 12
 VISITS_MAX: Final = 400
 NUMBER_BITS_MAX: Final = 512
+INNER_MIN: Final = 60
+"""Characters that a text inside something else has at least, where the whole may be short."""
 
 _PLAIN: Final = (float, complex, bool, type(None), type(...), type(NotImplemented))
 _TOLD: Final = (
@@ -46,7 +48,7 @@ _ROUND: Final[dict[Any, tuple[str, str]]] = {
 def bounded(value: Any, limit: int = TEXT_MAX, *, depth: int = DEPTH_MAX, items: int = ITEMS_MAX) -> str:
     """The value in at most `limit` characters."""
     try:
-        text = _Look(limit, items).shown(value, depth)
+        text = _Look(limit, items, depth).shown(value, depth)
     except Exception as error:  # a class that lies even about its own type
         text = f"<a value that cannot be looked at: {type(error).__name__}>"
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
@@ -61,13 +63,14 @@ def type_name(value: Any) -> str:
 class _Look:
     limit: int
     items: int
+    depth: int
     visits: int = VISITS_MAX
 
     def shown(self, value: Any, depth: int) -> str:
         kind = type(value)
         self.visits -= 1
         if issubclass(kind, str | bytes | bytearray):
-            return self._text(value, kind)
+            return self._text(value, kind, self.limit if depth == self.depth else max(INNER_MIN, self.limit // 10))
         if issubclass(kind, enum.Enum):
             return f"{kind.__qualname__}.{object.__getattribute__(value, '_name_')}"
         if kind is not bool and issubclass(kind, int):
@@ -77,7 +80,7 @@ class _Look:
             return repr(value)
         if issubclass(kind, Pid) or kind in _TOLD or kind in _CONCRETE_PATHS:
             return self._cut(repr(value))
-        if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
+        if issubclass(kind, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
             return self._named(value)
         if depth <= 0 or self.visits <= 0:
             return f"<{kind.__qualname__}>"
@@ -99,17 +102,16 @@ class _Look:
     def _label(self, kind: type, base: type) -> str:
         return "" if kind is base else kind.__qualname__
 
-    def _text(self, value: Any, kind: type) -> str:
+    def _text(self, value: Any, kind: type, limit: int) -> str:
         base: Any = str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else bytearray
         length = base.__len__(value)
-        head = base.__getitem__(value, slice(0, self.limit))
-        shown = str.__repr__(head) if base is str else bytes.__repr__(bytes(head))
-        more = f"… {length} in all" if length > self.limit else ""
-        return self._cut(shown, len(more)) + more
+        head = base.__getitem__(value, slice(0, limit))
+        shown: str = str.__repr__(head) if base is str else bytes.__repr__(bytes(head))
+        more = f"… {length} in all" if length > limit else ""
+        return (shown if len(shown) + len(more) <= limit + 2 else shown[: limit - len(more)]) + more
 
-    def _cut(self, text: str, spare: int = 0) -> str:
-        room = max(0, self.limit - spare)
-        return text if len(text) <= room else text[: max(0, room - 1)] + "…"
+    def _cut(self, text: str) -> str:
+        return text if len(text) <= self.limit else text[: self.limit - 1] + "…"
 
     def _named(self, value: Any) -> str:
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "?")

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import define, frozen
 
 from lemon_otp.application import ApplicationMaster
-from lemon_otp.brief import brief, size_estimate
+from lemon_otp.brief import TEXT_MAX, brief, size_estimate
 from lemon_otp.children import Child
 from lemon_otp.dynamic_supervisor import Crowd
 from lemon_otp.errors import NoProcess
 from lemon_otp.exits import Down
 from lemon_otp.family import Family
-from lemon_otp.inventory import registries, streams, tables
+from lemon_otp.inventory import applications, registries, streams, tables
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
@@ -26,8 +26,9 @@ from lemon_otp.scheduler import MAIL, READY, Scheduler
 from lemon_otp.server_process import ServerProcess
 
 __all__ = [
-    "ProcessInfo", "TreeNode", "children_of", "facts_of", "info", "messages", "module_of", "printable", "registries",
-    "render", "state_of", "streams", "tables", "to_json", "tree", "walk",
+    "ProcessInfo", "TreeNode", "age_s", "applications", "child_of", "children_of", "facts_of", "function_name", "info",
+    "messages", "module_of", "payload", "printable", "registries", "render", "state_of", "streams", "tables", "to_json",
+    "tree", "walk",
 ]  # fmt: skip
 
 Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
@@ -53,6 +54,7 @@ class TreeNode:
         children: Those below it, in the order of starting.
         mailbox_length: Messages it has not yet taken.
         restarts: How often its supervisor has started it again.
+        messages_handled: Messages it has taken so far.
     """
 
     id: str
@@ -64,6 +66,7 @@ class TreeNode:
     children: tuple[TreeNode, ...] = ()
     mailbox_length: int = 0
     restarts: int = 0
+    messages_handled: int = 0
 
 
 @frozen
@@ -193,7 +196,7 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
     if child is None:
         assert process is not None
         kind: Kind = "supervisor" if children_kept_by(process) is not None else "process"
-        node_id, module = process.name or process.label or _function_name(process), module_of(process)
+        node_id, module = process.name or process.label or function_name(process), module_of(process)
     else:
         spec = child.spec
         kind, module = spec.kind, spec.module or (module_of(process) if process is not None else None)
@@ -203,7 +206,8 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
         state: State = "restarting" if child is not None and child.restarting else "stopped"
         return TreeNode(node_id, None, module, kind, state, {}, below, restarts=restarts)
     waiting = len(process.mailbox or ())
-    return TreeNode(node_id, process, module, kind, state_of(process), facts_of(process), below, waiting, restarts)
+    facts, handled = facts_of(process), process.handled
+    return TreeNode(node_id, process, module, kind, state_of(process), facts, below, waiting, restarts, handled)
 
 
 def _more(count: int) -> TreeNode:
@@ -224,6 +228,14 @@ def children_of(process: Process) -> list[Child]:
     """A supervisor's children in the order of starting."""
     kept = children_kept_by(process)
     return [] if kept is None else kept.listed()
+
+
+def child_of(supervisor: Process, process: Process) -> Child | None:
+    """What a supervisor keeps of one child, however many it has."""
+    kept = children_kept_by(supervisor)
+    if isinstance(kept, Crowd):
+        return kept.children.get(process)
+    return None if kept is None else kept.children.get(kept.ids.get(process))
 
 
 def walk(nodes: Iterable[TreeNode]) -> Iterator[TreeNode]:
@@ -255,8 +267,8 @@ def info(pid: Pid | Name) -> ProcessInfo:
         initial_call=process.initial_call(),
         state=state_of(process),
         exit_reason=None if process.exit_reason is ALIVE else brief(process.exit_reason),
-        current_message=brief(_payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
-        current_age_s=_age_s(process),
+        current_message=_foreign(payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
+        current_age_s=age_s(process),
         mailbox_length=len(box),
         messages_handled=process.handled,
         links=process.links,
@@ -266,7 +278,7 @@ def info(pid: Pid | Name) -> ProcessInfo:
         ancestors=tuple(process.ancestors()),
         trap_exit=process.trap,
         facts=facts_of(process),
-        held_state=brief(held, 500) if server else None,
+        held_state=_foreign(held, 500) if server else None,
         memory_bytes=size_estimate(process, process.facts, held, *list(box)[:100]),
         stack=tuple(_frame_line(frame) for frame in process.get_stack()),
     )
@@ -275,7 +287,7 @@ def info(pid: Pid | Name) -> ProcessInfo:
 def messages(pid: Pid | Name, *, limit: int = 20) -> list[str]:
     """The oldest messages that wait in a process's mailbox, each in a few words."""
     process = _resolved(pid)
-    return [brief(_payload(message)) for message in list(process.mailbox or ())[:limit]]
+    return [_foreign(payload(message)) for message in list(process.mailbox or ())[:limit]]
 
 
 def state_of(process: Process) -> State:
@@ -297,9 +309,16 @@ def facts_of(process: Process) -> dict[str, str]:
     if not facts:
         return {}
     return {
-        key: value if isinstance(value, str) and len(value) < 80 else brief(value)
+        key: value if type(value) is str and len(value) < 80 else _foreign(value)
         for key, value in list(facts.items())[:FACTS_MAX]
     }
+
+
+def _foreign(value: Any, limit: int = TEXT_MAX) -> str:
+    """A value of a process's own in a few words, without running code of the value's."""
+    from lemon_otp.bounded import bounded  # few facts are anything but short texts
+
+    return bounded(value, limit)
 
 
 def module_of(process: Process) -> str | None:
@@ -310,7 +329,8 @@ def module_of(process: Process) -> str | None:
     return getattr(entry, "__module__", None)
 
 
-def _function_name(process: Process) -> str:
+def function_name(process: Process) -> str:
+    """What a process runs, where nobody has given it a name."""
     entry = process.entry[0] if type(process.entry) is tuple else process.entry
     if isinstance(process, ServerProcess):
         return type(process.server).__module__.rpartition(".")[2]
@@ -324,13 +344,14 @@ def _resolved(pid: Pid | Name) -> Process:
     return process
 
 
-def _age_s(process: Process) -> float | None:
+def age_s(process: Process) -> float | None:
+    """How long a process has waited in the middle of its work; None when it is not in the middle of any."""
     if process.exit_reason is not ALIVE or state_of(process) != "busy":
         return None
     return max(0.0, process.runtime.clock.monotonic_s() - process.busy_since_s)
 
 
-def _payload(message: Any) -> Any:
+def payload(message: Any) -> Any:
     """A message without the envelope of call and cast."""
     if type(message) is tuple and len(message) in (2, 3) and isinstance(message[0], str) and message[0].startswith("$"):
         return message[-1]
@@ -371,8 +392,8 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def to_json(node: TreeNode) -> dict[str, Any]:
-    """A node and all below it as JSON values."""
+def to_json(node: TreeNode, *, children: bool = True) -> dict[str, Any]:
+    """A node, and all below it unless that is not wanted, as JSON values."""
     return {
         "id": node.id,
         "pid": node.pid.id if node.pid is not None else None,
@@ -382,5 +403,6 @@ def to_json(node: TreeNode) -> dict[str, Any]:
         "facts": dict(node.facts),
         "mailbox_length": node.mailbox_length,
         "restarts": node.restarts,
-        "children": [to_json(child) for child in node.children],
+        "messages_handled": node.messages_handled,
+        "children": [to_json(child) for child in node.children] if children else [],
     }

@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 from attrs import frozen
 
+from lemon_otp.application import known_in
 from lemon_otp.event_queue import StreamStats
 from lemon_otp.event_stream import HELD_STREAMS
 from lemon_otp.pid import Pid
@@ -49,6 +50,31 @@ class RegistryInfo:
     keys: KeyKind
     entries: int
     processes: int
+
+
+@frozen
+class ApplicationInfo:
+    """How an application stands.
+
+    Attributes:
+        name: What it is called.
+        running: Whether it was started, and has not ended or been stopped.
+        top: Its top supervisor, while that lives.
+        needs: The applications that it depends on.
+    """
+
+    name: str
+    running: bool
+    top: Pid | None
+    needs: tuple[str, ...]
+
+
+def applications(*, runtime: Scheduler | None = None) -> list[ApplicationInfo]:
+    """Every application: those that run in the order of starting, then the others."""
+    return [
+        ApplicationInfo(known.name, runs, top, tuple(dep if isinstance(dep, str) else dep.name for dep in known.deps))
+        for known, top, runs in known_in(_runtime(runtime))
+    ]
 
 
 def streams(*, runtime: Scheduler | None = None) -> list[StreamInfo]:

@@ -5,6 +5,8 @@ Inside the program `run_command("tree")` gives the same text. Packages above add
 
 from lemon_otp.repl.answering import ask, wanted
 from lemon_otp.repl.catalogue import add_operation, find_operation, operations
+from lemon_otp.repl.details import Detail, add_details
+from lemon_otp.repl.inside import run_command, serve
 from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
 from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, private_folder
 from lemon_otp.repl.serving import ControlSocket, Taken
@@ -15,12 +17,14 @@ __all__ = [
     "Answer",
     "BadRequest",
     "ControlSocket",
+    "Detail",
     "Emit",
     "Later",
     "Operation",
     "Refusal",
     "Taken",
     "UnsafeFolder",
+    "add_details",
     "add_operation",
     "ask",
     "bind_private",
@@ -29,5 +33,7 @@ __all__ = [
     "find_operation",
     "operations",
     "private_folder",
+    "run_command",
+    "serve",
     "wanted",
 ]

@@ -45,7 +45,7 @@ class Asker:
         self.path = path
         self.timeout_s = timeout_s
         self.socket = _connected(path, timeout_s)
-        self._received = b""
+        self._received = bytearray()
         self._numbers = 0
         self._early: dict[int, list[dict[str, Any]]] = {}
         try:
@@ -137,20 +137,21 @@ class Asker:
 
     def _line(self, timeout_s: float | None) -> dict[str, Any] | None:
         self.socket.settimeout(timeout_s)
-        parts = [self._received]
-        while b"\n" not in parts[-1]:
+        looked_at = 0
+        while (end := self._received.find(b"\n", looked_at)) < 0:
+            looked_at = len(self._received)
             try:
                 data = self.socket.recv(1 << 16)
             except TimeoutError as error:
-                self._received = b"".join(parts)
                 text = f"the host behind {self.path} did not answer within {timeout_s:g} s"
                 raise Unreachable(text, "no_answer") from error
             except OSError:
                 data = b""
             if not data:
                 return None
-            parts.append(data)
-        line, _, self._received = b"".join(parts).partition(b"\n")
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
         try:
             answer = json.loads(line)
         except ValueError as error:

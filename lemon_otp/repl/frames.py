@@ -24,12 +24,24 @@ def frames_of(process: Process) -> tuple[str, list[FrameType]]:
     runtime = process.runtime
     if runtime.is_running(process) and threading.get_ident() != runtime.thread_id:
         return "runs", loop_frames(runtime)
-    name = repr(process)
-    for thread in threading.enumerate():
-        if thread.name == name and (frame := sys._current_frames().get(thread.ident or 0)) is not None:
-            return "thread", outermost_first(frame)
+    frame = _thread_frame(process)
+    if frame is not None:
+        return "thread", outermost_first(frame)
     found = process.get_stack(limit=FRAMES_MAX)
     return ("waits", found) if found else ("idle", [])
+
+
+def has_thread(process: Process) -> bool:
+    """Whether a thread works for the process."""
+    return _thread_frame(process) is not None
+
+
+def _thread_frame(process: Process) -> FrameType | None:
+    mark = f"<pid {process.id} "  # as `outside` names the thread
+    for thread in threading.enumerate():
+        if thread.name.startswith(mark) and thread.ident is not None and "waits for its child" not in thread.name:
+            return sys._current_frames().get(thread.ident)
+    return None
 
 
 def loop_frames(runtime: Scheduler) -> list[FrameType]:

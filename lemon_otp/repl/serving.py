@@ -37,13 +37,20 @@ CONNECTIONS_MAX: Final = 64
 PENDING_MAX: Final = 64
 FEED_BYTES_MAX: Final = 4 * 1024 * 1024
 """What may wait for a slow asker before events of its feeds are dropped."""
+FEED_EVENTS_MAX: Final = 10_000
+"""Events of one feed that the thread may not have taken yet."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for it before it is left."""
 
 
 @define(eq=False)
 class Pending:
-    """A request that is being answered."""
+    """A request that is being answered.
+
+    Attributes:
+        emitted, lost: Events of the feed handed to the thread, and those that were not, for want of room; the loop's.
+        taken, dropped, told: Events that the thread took, dropped, and has told the asker are missing; the thread's.
+    """
 
     connection: Connection
     request: dict[str, Any]
@@ -51,7 +58,11 @@ class Pending:
     deadline_s: float
     feed: Pid | None = None
     cancelled: bool = False
+    emitted: int = 0
+    lost: int = 0
+    taken: int = 0
     dropped: int = 0
+    told: int = 0
     _unclaimed: list[None] = field(factory=lambda: [None])
 
     def claim(self) -> bool:
@@ -335,15 +346,17 @@ class ControlSocket:
             return  # it was told already that this is done when the loop goes on
         if not more:
             connection.requests.pop(request_id, None)
-        self._say(connection, answer if request_id is None else {"id": request_id, **answer})
+        self._say(connection, answer if request_id is None else {**answer, "id": request_id})
         if not more:
             self._leave_if_idle(connection)
 
     def _event(self, pending: Pending, event: Any) -> None:
+        pending.taken += 1
         if len(pending.connection.waiting) > FEED_BYTES_MAX:
             pending.dropped += 1
             return
-        dropped, pending.dropped = pending.dropped, 0
+        missing = pending.lost + pending.dropped
+        dropped, pending.told = missing - pending.told, missing
         self._answer(pending, {"ok": True, "event": event, **({"dropped": dropped} if dropped else {})}, more=True)
 
     def _say(self, connection: Connection, answer: Mapping[str, Any]) -> None:
@@ -428,6 +441,10 @@ class ControlSocket:
 
     async def _feed(self, pending: Pending) -> None:
         def emit(event: Any) -> None:
+            if pending.emitted - pending.taken >= FEED_EVENTS_MAX:
+                pending.lost += 1
+                return
+            pending.emitted += 1
             self._in_thread(lambda: self._event(pending, event))
 
         last = await answering.feed(pending.operation, pending.request, emit)

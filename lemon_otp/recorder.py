@@ -1,0 +1,177 @@
+"""Edge. The flight recorder: the last things that happened in a runtime, kept in a ring until somebody asks.
+
+A plain telemetry handler, and a handler of log records. An entry holds short plain values only, so that nothing is kept
+alive by being remembered; what it costs is bounded in time and in memory. When a process crashes, `on_crash` is given
+what led to it, at most once in `DUMP_PAUSE_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from attrs import define, field
+
+from lemon_otp import telemetry
+from lemon_otp.clock import monotonic_s, wall_ms
+from lemon_otp.pid import Pid
+from lemon_otp.process import current_runtime
+from lemon_otp.scheduler import CURRENT
+
+ENTRIES_MAX: Final = 2_000
+LOG_MAX: Final = 500
+TEXT_MAX: Final = 300
+LOG_TEXT_MAX: Final = 4_000
+DUMP_PAUSE_S: Final = 5.0
+HANDLER_ID: Final = "lemon_otp.recorder"
+STORED: Final = "recorder"
+
+CRASH: Final = ("lemon_otp", "process", "crash")
+LIFECYCLE: Final = (
+    CRASH,
+    ("lemon_otp", "process", "zombie"),
+    ("lemon_otp", "process", "orphan_thread"),
+    ("lemon_otp", "supervisor", "child_ended"),
+    ("lemon_otp", "supervisor", "restart"),
+    ("lemon_otp", "supervisor", "start_error"),
+    ("lemon_otp", "supervisor", "give_up"),
+    ("lemon_otp", "telemetry", "handler_failed"),
+    ("lemon_otp", "watchdog", "held"),
+)
+"""What happens to processes, whatever they are for."""
+
+Entry: TypeAlias = dict[str, Any]
+Dump: TypeAlias = Callable[[list[Entry]], None]
+_Raw: TypeAlias = tuple[float, int | None, tuple[str, ...], tuple[Any, ...]]
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
+
+
+@define(eq=False)
+class Recorder:
+    """Remembers the last events of one runtime.
+
+    Attributes:
+        on_crash: Given the entries so far, the crash last. It must not wait.
+        quiet: Ends of children by these reasons are not remembered, with everything else that is as it should be.
+    """
+
+    on_crash: Dump | None = None
+    _ring: deque[_Raw] = field(factory=lambda: deque(maxlen=ENTRIES_MAX))
+    _log: deque[Entry] = field(factory=lambda: deque(maxlen=LOG_MAX))
+    _dumped_s: float = float("-inf")
+    _offset_ms: float = field(factory=lambda: wall_ms() - monotonic_s() * 1000)
+
+    @classmethod
+    def start(cls, more: Iterable[telemetry.EventName] = (), *, on_crash: Dump | None = None) -> Recorder:
+        """Remember from now on; the recorder of a runtime that has one already, which then remembers `more` too."""
+        runtime = current_runtime()
+        found: Recorder | None = runtime.store.get(STORED)
+        events = dict.fromkeys((*LIFECYCLE, *more))
+        if found is None:
+            found = runtime.store[STORED] = cls(on_crash)
+        else:
+            found.on_crash = on_crash or found.on_crash
+            known = {entry.event for entry in telemetry.list_handlers() if entry.id == HANDLER_ID}
+            events = dict.fromkeys((*known, *events))
+            telemetry.detach(HANDLER_ID)
+        telemetry.attach_many(HANDLER_ID, events, found.record)
+        return found
+
+    def stop(self) -> None:
+        """Remember nothing more; what was remembered stays."""
+        telemetry.detach(HANDLER_ID)
+        current_runtime().store.pop(STORED, None)
+
+    def record(
+        self, event: tuple[str, ...], measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any
+    ) -> None:
+        """The telemetry handler."""
+        process = CURRENT.get(None)
+        values = [*measurements.items(), *metadata.items()]
+        for index, (name, value) in enumerate(values):
+            kind = type(value)
+            if kind is str:
+                if len(value) > TEXT_MAX:
+                    values[index] = (name, value[: TEXT_MAX - 1] + "…")
+            elif kind not in _PLAIN:
+                values[index] = (name, _told(value))
+        self._ring.append((monotonic_s(), None if process is None else process.id, event, tuple(values)))
+        if event == CRASH:
+            self._dump()
+
+    def _dump(self) -> None:
+        now_s = monotonic_s()
+        if self.on_crash is not None and now_s - self._dumped_s >= DUMP_PAUSE_S:
+            self._dumped_s = now_s
+            self.on_crash(self.entries())
+
+    def entries(self, limit: int | None = None, *, about: int | None = None) -> list[Entry]:
+        """What happened, oldest first.
+
+        Args:
+            limit: Only the last so many.
+            about: Only what a process of this number did, or what names it.
+        """
+        found = [self._shown(raw) for raw in list(self._ring) if about is None or _is_about(raw, about)]
+        return found if limit is None else found[-limit:]
+
+    def _shown(self, raw: _Raw) -> Entry:
+        at_s, pid, event, values = raw
+        return {
+            "wall_ms": round(self._offset_ms + at_s * 1000),
+            "pid": pid,
+            "event": ".".join(event),
+            **_merged(values),
+        }
+
+    def heard(self, record: logging.LogRecord) -> None:
+        """Remember a log record."""
+        process = CURRENT.get(None)
+        try:
+            text = record.getMessage()
+        except Exception as error:
+            text = f"(a log record whose message raised {type(error).__name__})"
+        entry = {"wall_ms": round(record.created * 1000), "pid": None if process is None else process.id}
+        self._log.append({**entry, "level": record.levelname, "logger": record.name, "text": text[:LOG_TEXT_MAX]})
+
+    def log(self, limit: int | None = None, *, about: int | None = None) -> list[Entry]:
+        """The last log records, oldest first; `about` as in `entries`."""
+        mark = f"<pid {about} "
+        found = [entry for entry in list(self._log) if about is None or entry["pid"] == about or mark in entry["text"]]
+        return found if limit is None else found[-limit:]
+
+
+def recorder() -> Recorder | None:
+    """The recorder of the calling runtime, if it has one."""
+    found: Recorder | None = current_runtime().store.get(STORED)
+    return found
+
+
+class LogTap(logging.Handler):
+    """Gives a recorder what is logged."""
+
+    def __init__(self, target: Recorder, level: int = logging.INFO) -> None:
+        super().__init__(level)
+        self.target = target
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.target.heard(record)
+
+
+def _merged(values: tuple[Any, ...]) -> dict[str, Any]:
+    return {("of" if name in ("pid", "event", "wall_ms") else name): value for name, value in values}
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Pid):
+        return repr(value)
+    from lemon_otp.bounded import bounded  # most events hold plain values
+
+    return bounded(value, TEXT_MAX)
+
+
+def _is_about(raw: _Raw, number: int) -> bool:
+    mark = f"<pid {number} "
+    return raw[1] == number or any(type(value) is str and mark in value for _, value in raw[3])

@@ -1,0 +1,78 @@
+"""Edge. The prompt: lines from a person, with completion and a history, until they leave or the host does.
+
+Needs `prompt-toolkit`; answers are drawn with `rich` where it is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lemon_otp.repl.asking import Unreachable
+from lemon_otp.repl.shell import DONE, FAILED, Shell
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+EXTRA: Final = "the prompt needs prompt-toolkit: pip install 'lemon-agents[terminal]'"
+
+
+class MissingExtra(Exception):
+    """What the prompt needs is not installed; the text says how to get it."""
+
+
+def prompt(shell: Shell, title: str, *, history: Path | None = None) -> int:
+    """Read lines and do what they ask, until the person leaves; the exit code.
+
+    Raises:
+        MissingExtra: `prompt-toolkit` is not installed.
+    """
+    session = _session(shell, history)
+    print(f"{title}; `help` lists what can be asked, `quit` leaves")
+    while True:
+        try:
+            line = session.prompt(f"{shell.asker.hello.get('os_pid', '?')}> ")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return DONE
+        if line.strip() in ("quit", "exit"):
+            return DONE
+        try:
+            shell.run(line)
+        except KeyboardInterrupt:
+            continue
+        except Unreachable as gone:
+            print(f"error: {gone}")
+            if gone.code != "no_answer":
+                return FAILED
+
+
+def _session(shell: Shell, history: Path | None) -> PromptSession[str]:
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer
+        from prompt_toolkit.completion import Completion as Offered
+        from prompt_toolkit.history import FileHistory, InMemoryHistory
+    except ImportError as error:
+        raise MissingExtra(EXTRA) from error
+
+    class Ways(Completer):
+        """What the shell knows of how to go on."""
+
+        def get_completions(self, document: Any, complete_event: Any) -> Iterable[Offered]:
+            text = document.text_before_cursor
+            found: Iterator[Any] = shell.completions(text)
+            for way in found:
+                yield Offered(way.text, start_position=-way.back, display_meta=way.meta)
+
+    kept = InMemoryHistory() if history is None else FileHistory(_private(history))
+    return PromptSession(completer=Ways(), history=kept, complete_while_typing=False, enable_history_search=True)
+
+
+def _private(path: Path) -> str:
+    """The history's file, which only this user can read: lines may hold what was sent to processes."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return str(path)

@@ -1,0 +1,80 @@
+"""Edge. The tree as plain values: each node with what it says of itself and what others know of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from lemon_otp import introspect
+from lemon_otp.introspect import TreeNode
+from lemon_otp.machine import Process
+from lemon_otp.pid import Pid
+from lemon_otp.process import current_runtime
+from lemon_otp.repl.details import Detail, details, totals
+from lemon_otp.repl.finding import find
+from lemon_otp.repl.operations import Answer, Later
+
+
+def look_at_tree(request: Mapping[str, Any]) -> Later:
+    """What runs: `target` for only what is below one process, `text` for the tree as text as well."""
+    target = request.get("target")
+    root = None if target in (None, "") else find(target)
+    nodes = introspect.tree(root)
+    found = details()
+    busy = {node.pid: age for node in introspect.walk(nodes) if (age := _busy_s(node)) is not None}
+
+    def finish() -> Answer:
+        told = told_tree(nodes, found, busy)
+        return {"os_pid": os.getpid(), "tree": told} | (
+            {"text": introspect.render(nodes)} if request.get("text") else {}
+        )
+
+    return Later(finish)
+
+
+def _busy_s(node: TreeNode) -> float | None:
+    process = node.pid
+    if node.state != "busy" or not isinstance(process, Process):
+        return None
+    return round(max(0.0, current_runtime().clock.monotonic_s() - process.busy_since_s), 3)
+
+
+def told_tree(
+    nodes: list[TreeNode], found: Mapping[Pid, Detail], busy: Mapping[Pid | None, float]
+) -> list[dict[str, Any]]:
+    """The nodes as JSON values."""
+    used = totals(found, _members(nodes)) if found else {}
+
+    def told(node: TreeNode) -> dict[str, Any]:
+        value = introspect.to_json(node, children=False)
+        pid = node.pid
+        if pid is not None:
+            if pid in busy:
+                value["elapsed_s"] = busy[pid]
+            if pid in found:
+                _add_detail(value, found[pid])
+            if pid in used:
+                value["subtree_tokens"], value["subtree_cost"] = used[pid][0], round(used[pid][1], 6)
+        value["children"] = [told(child) for child in node.children]
+        return value
+
+    return [told(node) for node in nodes]
+
+
+def _members(nodes: list[TreeNode]) -> dict[Pid, list[Pid]]:
+    return {
+        node.pid: [child.pid for child in node.children if child.pid is not None]
+        for node in introspect.walk(nodes)
+        if node.pid is not None and node.children
+    }
+
+
+def _add_detail(value: dict[str, Any], detail: Detail) -> None:
+    value["facts"] = {**detail.shown, **{key: fact for key, fact in value["facts"].items() if key not in detail.shown}}
+    if detail.elapsed_s is not None:
+        value["elapsed_s"] = round(detail.elapsed_s, 3)
+    if detail.progress_s is not None:
+        value["progress_s"] = round(detail.progress_s, 3)
+    if detail.tokens or detail.cost:
+        value["tokens"], value["cost"] = detail.tokens, round(detail.cost, 6)

@@ -1,0 +1,144 @@
+"""Any value as text: bounded in length and in work, and none of the value's own code is run."""
+
+import collections
+import datetime as dt
+import enum
+import pathlib
+import time
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+from attrs import field, frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemon_otp.bounded import bounded
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=30,
+)
+
+
+def trap(*_: Any) -> NoReturn:
+    raise AssertionError("code of the value ran")
+
+
+class Trapped:
+    """Whatever is asked of it in the usual way is a mistake."""
+
+    __repr__ = __str__ = __len__ = __iter__ = __eq__ = __getattr__ = trap  # type: ignore[assignment]
+    __hash__ = trap  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.here = 1
+
+    @property
+    def asked(self) -> NoReturn:
+        trap()
+
+
+class TrappedList(list[int]):
+    __repr__ = __len__ = __iter__ = __getitem__ = trap  # type: ignore[assignment]
+
+
+class TrappedDict(dict[str, int]):
+    __repr__ = __len__ = __iter__ = items = keys = trap  # type: ignore[assignment]
+
+
+class TrappedText(str):
+    __repr__ = __str__ = __len__ = __getitem__ = trap  # type: ignore[assignment]
+
+
+class TrappedClass:
+    __class__ = property(trap)  # type: ignore[assignment]
+
+
+@frozen
+class Point:
+    x: int
+    secret: str = field(repr=False, default="hidden")
+
+
+@dataclass
+class Pair:
+    left: int
+    secret: str = dataclass_field(repr=False, default="hidden")
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self) -> None:
+        self.a = 1
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Place(NamedTuple):
+    row: int
+    column: int
+
+
+@given(value=VALUES, limit=st.integers(60, 200))
+def test_no_value_is_shown_longer_than_the_limit(value: Any, limit: int) -> None:
+    """However it is nested."""
+    assert len(bounded(value, limit)) <= limit
+
+
+@pytest.mark.requirement("BR-130")
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Trapped(), "Trapped(here=1)"),
+        (TrappedList([1, 2]), "TrappedList[1, 2]"),
+        (TrappedDict(a=1), "TrappedDict{'a': 1}"),
+        (TrappedText("text"), "'text'"),
+        (TrappedClass(), "TrappedClass()"),
+        ([Trapped()], "[Trapped(here=1)]"),
+        (Point(1), "Point(x=1)"),
+        (Pair(1), "Pair(left=1)"),
+        (Slotted(), "Slotted(a=1)"),
+        (Colour.RED, "Colour.RED"),
+        (Place(1, 2), "Place(row=1, column=2)"),
+        (ValueError("no"), "ValueError('no')"),
+        (collections.deque([1]), "deque[1]"),
+        (pathlib.Path("/a"), "PosixPath('/a')"),
+        (dt.date(2026, 1, 2), "datetime.date(2026, 1, 2)"),
+        (trap, "<function trap>"),
+        (Point, "<class Point>"),
+        (10**100_000, "<int of 332193 bits>"),
+        (True, "True"),
+        ({1: (2, [3])}, "{1: (2, [3])}"),
+    ],
+    ids=map(str, range(20)),
+)
+def test_values_are_shown_without_running_their_code(value: Any, shown: str) -> None:
+    """Not their repr, their length, their items nor their properties; what a class hides from its repr stays hidden."""
+    assert bounded(value) == shown.replace("deque[1]", "[1]")
+
+
+def test_a_huge_value_costs_no_more_than_a_small_one() -> None:
+    """A hundred megabytes are never copied: the first characters and the first items are all that is read."""
+    huge = {"text": "x" * 100_000_000, "bytes": bytearray(100_000_000), "list": [0] * 10_000_000, "me": None}
+    huge["me"] = huge
+    began = time.process_time()
+    text = bounded(huge, 1_000)
+    assert time.process_time() - began < 0.05
+    assert len(text) <= 1_000
+    assert "100000000 in all" in text
+    assert "9999988 more" in text
+
+
+def test_a_deep_value_ends() -> None:
+    """Depth is bounded, and so is how much is visited."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep, deep]
+    assert bounded(deep).count("[") < 2_000
+    del deep
