@@ -145,5 +145,6 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "logout": _command("coding_agent.login_command", "logout"),
     "auth": _command("coding_agent.login_command", "auth"),
     "models": _command("coding_agent.models_command"),
+    "doctor": _command("coding_agent.doctor.command"),
     "mcp": _command("coding_agent.mcp.mcp_command"),
 }
