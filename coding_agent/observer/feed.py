@@ -89,9 +89,10 @@ class Feeds:
 
     def say(self, name: str, value: Any) -> None:
         """Say something to everybody."""
-        if self._open:
+        following = [feed for feed in self._open if not feed.lost]
+        if following:
             message = encoded(name, value)
-            for feed in self._open:
+            for feed in following:
                 feed.put(message)
 
     def end(self) -> None:

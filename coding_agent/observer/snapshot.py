@@ -16,7 +16,6 @@ Row: TypeAlias = list[Any]
 
 FIELDS: Final = ("depth", "id", "pid", "module", "kind", "state", "mailbox", "restarts", "rate", "facts")
 ID_CHARS_MAX: Final = 200
-FACT_CHARS_MAX: Final = 200
 
 
 @define(eq=False)
@@ -76,7 +75,7 @@ def look(nodes: Sequence[TreeNode], before: Snapshot, at_s: float) -> tuple[Snap
         handled[key] = taken
         rows[key] = [
             depth,
-            _cut(node.id, ID_CHARS_MAX),
+            node.id if len(node.id) <= ID_CHARS_MAX else f"{node.id[: ID_CHARS_MAX - 1]}…",
             None if node.pid is None else node.pid.id,
             node.module,
             node.kind,
@@ -84,7 +83,7 @@ def look(nodes: Sequence[TreeNode], before: Snapshot, at_s: float) -> tuple[Snap
             node.mailbox_length,
             node.restarts,
             round(fresh / passed_s, 1) if fresh else 0,
-            {key: _cut(value, FACT_CHARS_MAX) for key, value in node.facts.items()},
+            node.facts,
         ]
         _add(totals, node, fresh)
         stack.extend((child, depth + 1, here) for child in reversed(node.children))
@@ -119,7 +118,3 @@ def _add(totals: Totals, node: TreeNode, fresh: int) -> None:
     totals.mailbox += node.mailbox_length
     totals.longest = max(totals.longest, node.mailbox_length)
     totals.messages += fresh
-
-
-def _cut(text: str, chars: int) -> str:
-    return text if len(text) <= chars else f"{text[: chars - 1]}…"

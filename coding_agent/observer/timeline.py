@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from coding_agent.steps import Step, Steps
-from lemon_otp import Pid, is_orderly, telemetry, wall_ms
+from lemon_otp import Pid, introspect, is_orderly, telemetry, wall_ms
 
 STEPS_HANDLER: Final = "coding_agent.observer.steps"
 HISTORY_HANDLER: Final = "coding_agent.observer.history"
@@ -160,7 +160,19 @@ def _about(measurements: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict
     return found
 
 
+def _named(pid: Pid) -> str:
+    """What the tree calls a process, or called it."""
+    if pid.name or pid.label:
+        return str(pid.name or pid.label)
+    info = introspect.info(pid)
+    supervisor: Any = info.parent
+    child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]
+    if child is not None:
+        return str(child.spec.id)
+    return (info.module or "process").rpartition(".")[2]
+
+
 def _words(value: Any) -> str:
     if isinstance(value, Pid):
-        return f"{value.name or value.label or 'process'} <{value.id}>"[:120]
+        return f"{_named(value)} <{value.id}>"[:120]
     return str(value)[:120] if isinstance(value, str | int | float) else type(value).__name__

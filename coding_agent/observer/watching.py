@@ -16,6 +16,7 @@ from coding_agent.observer.timeline import Timeline
 from lemon_otp import introspect, monotonic_s, wall_ms
 
 EVERY_S: Final = 1.0
+SELDOM_S: Final = 5.0
 SHARE: Final = 20
 """A look is followed by a pause of so many times its length: looking stays a small part of what the host does."""
 FIGURES_MAX: Final = 300
@@ -68,7 +69,7 @@ class Watching:
         }
         self._figures.append(figures)
         self.feeds.say("figures", figures)
-        return max(EVERY_S, SHARE * (monotonic_s() - began_s))
+        return min(SELDOM_S, max(EVERY_S, SHARE * (monotonic_s() - began_s)))
 
     def whole(self) -> list[tuple[str, Any]]:
         """Everything, for a page that has seen nothing yet or has lost track."""
