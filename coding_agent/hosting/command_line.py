@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage
 from lemon_ai import ImageContent
+from lemon_otp import frozen
 
 FILE_BYTES_MAX: Final = 10 * 1024 * 1024
 """A larger file is not put into a prompt."""

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import field
 
 from coding_agent import client
 from coding_agent.application import add_child
@@ -41,7 +41,9 @@ from lemon_otp import (
     OtpError,
     Pid,
     TaskSupervisor,
+    define,
     demonitor,
+    frozen,
     monitor,
     receive,
     self_pid,

@@ -10,9 +10,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import field
 
 from coding_agent.permissions.approver import PermissionAnswer, PermissionRequest
+from lemon_otp import define, frozen
 
 Method: TypeAlias = Literal["select", "confirm", "input", "editor"]
 

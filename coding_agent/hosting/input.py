@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
-from attrs import frozen
-
 from lemon_ai import ImageContent
+from lemon_otp import frozen
 
 if TYPE_CHECKING:
     from coding_agent.hosting.desk import Desk

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from coding_agent import client
 from coding_agent.errors import CodingAgentError, SessionNotRunning
@@ -20,7 +20,7 @@ from coding_agent.session.budget import Account
 from coding_agent.session.options import SessionOptions
 from coding_agent.session_supervisor import start_session, stop_session
 from coding_agent.starting import budget_of
-from lemon_otp import CallFailed, Pid
+from lemon_otp import CallFailed, Pid, define
 
 if TYPE_CHECKING:
     from coding_agent.hosting.running import HostRun

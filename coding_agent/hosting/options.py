@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attrs import define, evolve
+from attrs import evolve
 
 from coding_agent.errors import NoSuchSession, UnknownTool
 from coding_agent.permissions.gate import PermissionGate
@@ -13,6 +13,7 @@ from coding_agent.session.budget import Budget
 from coding_agent.session.options import SessionOptions
 from coding_agent.starting import session_options
 from lemon_ai import Model
+from lemon_otp import define
 
 if TYPE_CHECKING:
     from coding_agent.hosting.dialogs import Dialogs

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-
 from coding_agent import client
 from coding_agent.checkpoints.plan import Moment
 from coding_agent.checkpoints.restore import described, plan_rewind, rewind_files
@@ -15,6 +13,7 @@ from coding_agent.hosting.desk import Desk
 from coding_agent.storage.navigation import plan_navigation
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.tools.paths import PathGuard
+from lemon_otp import frozen
 
 What: TypeAlias = Literal["code", "chat", "both"]
 

@@ -12,20 +12,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
 from coding_agent.errors import UnsafeRuntimeDir
 from coding_agent.mcp.at_start import servers_extra
-from coding_agent.metrics import METRICS, Metrics
+from coding_agent.measuring import Measuring, begin
 from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.resources import Resources, load_resources
 from coding_agent.settings import Settings
 from coding_agent.user_models import UserModels, user_models
 from lemon_ai import use_catalog
-from lemon_otp import Pid, StartFailed, ensure_all_started, put_env, run, self_pid, send, stop_all
+from lemon_otp import Pid, StartFailed, define, ensure_all_started, put_env, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
     from coding_agent.hosting.input import PromptHooks
@@ -135,16 +135,18 @@ def run_host(body: Body, host: HostRun, *, watchdog_s: float = WATCHDOG_S) -> in
 
 
 async def _main(body: Body, host: HostRun) -> int:
+    measuring: Measuring | None = None
     with interrupts(self_pid()):
         try:
             await ensure_all_started(APPLICATION)
             use_catalog(host.known.catalog)
-            if host.arguments.metrics:
-                put_env(APPLICATION.name, METRICS, Metrics.start())
+            measuring = await begin(host.arguments, os.environ)
             await listen(host.settings)
             return await body(host)
         finally:
             await stop_all()
+            if measuring is not None:
+                await measuring.end()
 
 
 async def listen(settings: Settings) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
-
 from coding_agent.storage.listing import SessionSummary, list_sessions
+from lemon_otp import frozen
 
 FIRST_WORDS: Final = 200
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import field
 
 from coding_agent.messages import BashExecutionMessage
 from coding_agent.tools.bash import Run, program_for
 from coding_agent.tools.child import ChildNotStarted
 from coding_agent.tools.workspace import Workspace
 from lemon_agent import AbortSignal, ToolError
-from lemon_otp import wall_ms
+from lemon_otp import define, frozen, wall_ms
 
 LONGEST_S: Final = 7 * 24 * 3600.0
 """A command of the user's own ends when it ends; this is only so that nothing waits for ever."""

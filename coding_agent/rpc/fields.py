@@ -5,10 +5,9 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from coding_agent.errors import BadUsage
 from lemon_ai import ImageContent
+from lemon_otp import frozen
 
 
 @frozen

@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import field
+
+from lemon_otp import define, frozen
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The longest line that is taken."""

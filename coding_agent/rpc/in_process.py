@@ -10,12 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import frozen
-
 from coding_agent.hosting.desk import Desk
 from coding_agent.rpc.connection import UI_RESPONSE, RpcConnection, failure
 from coding_agent.rpc.events import Message
-from lemon_otp import Pid, receive, send, spawn_link
+from lemon_otp import Pid, frozen, receive, send, spawn_link
 
 CLOSED: Final = "connection_closed"
 

@@ -13,9 +13,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final
 
-from attrs import frozen
-
-from lemon_otp import Pid, send
+from lemon_otp import Pid, frozen, send
 
 CHUNK: Final = 1 << 16
 CHUNKS_WAITING_MAX: Final = 256

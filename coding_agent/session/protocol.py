@@ -6,11 +6,10 @@ Whatever it refuses is answered with the `CodingAgentError` that says why; `clie
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from attrs import frozen
-
 from coding_agent.events import (
     AutoRetryStart,
     CompactionEnd,
+    ExtensionFailed,
     PermissionAsked,
     PermissionDecided,
     ProviderSwitched,
@@ -19,7 +18,7 @@ from coding_agent.events import (
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage, AgentTool, QueueMode
 from lemon_ai import ImageContent, Model, ToolCall
-from lemon_otp import EventStream, Pid, Request
+from lemon_otp import EventStream, Pid, Request, frozen
 
 if TYPE_CHECKING:
     from coding_agent.messages import BashExecutionMessage
@@ -32,7 +31,9 @@ Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 """When a queued prompt reaches the model: before its next call, when the run would end, or with the next prompt."""
 
 
-Notice: TypeAlias = ProviderSwitched | RateLimitPaused | AutoRetryStart | PermissionAsked | PermissionDecided
+Notice: TypeAlias = (
+    ProviderSwitched | RateLimitPaused | AutoRetryStart | PermissionAsked | PermissionDecided | ExtensionFailed
+)
 """What processes that work for a session tell its subscribers through it."""
 
 
