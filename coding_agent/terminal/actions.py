@@ -46,7 +46,7 @@ async def quit_terminal(talk: "Conversation", _words: str) -> None:
 async def reload_resources(talk: "Conversation", _words: str) -> None:
     """Templates, skills and extensions, read again."""
     await talk.told("reload")
-    await talk.reload_commands()
+    await talk.load_commands()
     talk.front.show([Notice(f"read again: {len(talk.commands)} templates, skills and commands")])
 
 

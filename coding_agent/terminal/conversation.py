@@ -60,7 +60,8 @@ class Conversation:
     commands: list[Message] = field(factory=list)
     _answers: "dict[int, asyncio.Future[Any]]" = field(factory=dict)
     _jobs: set[Pid] = field(factory=set)
-    _is_open: bool = False
+    _held: list[Message] | None = None
+    """Events that wait until what was before them is shown."""
 
     # Up.
 
@@ -70,47 +71,65 @@ class Conversation:
         Raises:
             CommandFailed: The host does not take this terminal.
         """
+        self._held = []
         self.channel.listen(self.take)
         hello = await ask(self.channel, "hello", version=PROTOCOL_VERSION, client="terminal", rpcDeltas=True)
         self.view.session_id = str(hello.get("sessionId") or "")
         await self._load_state()
-        await self._load_commands()
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            release = version("lemon-agents")
-        except PackageNotFoundError:  # a checkout that is not installed
-            release = ""
         cwd = str(hello.get("cwd") or self.options.cwd)
-        self.front.show([Banner(release, self.view.model, cwd, self.view.name)])
+        self.front.show([Banner(release(), self.view.model, cwd, self.view.name)])
         self.front.show([Notice(line) for line in self.options.notices])
         await self._show_history()
-        self._is_open = True
-        self.front.changed()
+        await self.load_commands()
 
     def take(self, event: Message) -> None:
         """An event came."""
+        if self._held is not None and event.get("type") != "connection_closed":
+            self._held.append(event)
+            return
         blocks = self.view.take(event, monotonic_s())
         if blocks:
             self.front.show(blocks)
         if self.view.editor_text is not None:
             text, self.view.editor_text = self.view.editor_text, None
             self.front.put_text(text)
-        if self.view.needs_refresh and self._is_open:
+        if self.view.elsewhere:
+            self._go_there()
+        elif self.view.needs_refresh:
             self.view.needs_refresh = False
             self.begin(self._load_state)
         if self.view.close_reason is not None:
             self.front.leave(0 if self.options.is_guest else 1)
         self.front.changed()
 
-    async def reopened(self) -> None:
-        """Another session is looked at, or another place of it: show that."""
-        old = self.view
-        self.view = View(model=old.model, questions=[each for each in old.questions if not each.is_ours])
-        await self._load_state()
-        self.front.show([Notice(f"session {self.view.name or self.view.session_id}")])
-        await self._show_history()
-        self.front.changed()
+    def _go_there(self) -> None:
+        """Begin anew with what is looked at now; what happens meanwhile is held back until it is shown."""
+        where = self.view.elsewhere
+        self._held = []
+        self.view = View(model=self.view.model, questions=list(self.view.questions))
+        self.begin(self._show_anew, where)
+
+    async def _show_anew(self, where: str) -> None:
+        try:
+            await self._load_state()
+            name = f": {self.view.name}" if self.view.name else ""
+            self.front.show([Notice(f"{where}{name}")])
+        finally:
+            await self._show_history()
+
+    async def _show_history(self) -> None:
+        """Show what was said before, then what happened since it was asked for."""
+        messages: list[Message] = []
+        try:
+            messages = list((await ask(self.channel, "get_messages")).get("messages") or ())
+            hidden = len(messages) - HISTORY_MAX
+            if hidden > 0:
+                self.front.show([Notice(f"{hidden} earlier messages are not shown; /export writes all of them")])
+            self.front.show(history_blocks(messages[-HISTORY_MAX:]))
+        finally:
+            held, self._held = self._held or [], None
+            for event in not_in(messages, held):
+                self.take(event)
 
     # Down.
 
@@ -253,30 +272,42 @@ class Conversation:
         view.name = str(state.get("sessionName") or "")
         if state.get("isStreaming") and not view.is_running:
             view.phase, view.run_since_s = "waiting", monotonic_s()
-        await self._load_usage()
-
-    async def _load_usage(self) -> None:
         try:
+            view.permission_mode = str((await ask(self.channel, "get_permissions")).get("mode") or "")
             stats = await ask(self.channel, "get_session_stats")
-        except CommandFailed:
+        except CommandFailed:  # a host that knows less
             return
-        self.view.cost = float(stats.get("cost") or 0)
+        view.cost = float(stats.get("cost") or 0)
         usage = stats.get("contextUsage") or {}
         if usage.get("tokens") is not None:
-            self.view.context_tokens = int(usage["tokens"])
-        self.view.context_window = int(usage.get("contextWindow") or self.view.context_window)
+            view.context_tokens = int(usage["tokens"])
+        view.context_window = int(usage.get("contextWindow") or view.context_window)
 
-    async def _load_commands(self) -> None:
+    async def load_commands(self) -> None:
+        """Learn what the host offers after a slash."""
         try:
             self.commands = list((await ask(self.channel, "get_commands")).get("commands") or ())
         except CommandFailed:
             self.commands = []
 
-    async def _show_history(self) -> None:
-        messages = list((await ask(self.channel, "get_messages")).get("messages") or ())
-        hidden = len(messages) - HISTORY_MAX
-        if hidden > 0:
-            self.front.show([Notice(f"{hidden} earlier messages are not shown; /export writes all of them")])
-        self.front.show(history_blocks(messages[-HISTORY_MAX:]))
 
-    reload_commands = _load_commands
+def not_in(messages: Sequence[Message], events: Sequence[Message]) -> list[Message]:
+    """The events that tell more than the messages do: those of messages and calls that are among them are left out."""
+    calls = {message.get("toolCallId") for message in messages if message.get("role") == "toolResult"}
+    known = 0
+    for number, event in enumerate(events, 1):
+        is_known_message = event.get("type") == "message_end" and event.get("message") in messages
+        if is_known_message or (event.get("type") == "tool_execution_end" and event.get("toolCallId") in calls):
+            known = number
+    told = ("message_", "tool_execution_")
+    return [*(each for each in events[:known] if not str(each.get("type")).startswith(told)), *events[known:]]
+
+
+def release() -> str:
+    """Of this program."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lemon-agents")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return ""

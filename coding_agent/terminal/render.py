@@ -73,8 +73,11 @@ class Renderer:
         parts: list[str] = []
         for line in lines:
             for text, style, control in line:
-                if control is None:
-                    parts.append(style.render(text, color_system=system) if style else text)
+                if control is not None:
+                    continue
+                if style is not None and not self.colour:
+                    style = style.without_color
+                parts.append(style.render(text, color_system=system) if style else text)
             parts.append("\r\n")
         return "".join(parts)
 

@@ -22,8 +22,8 @@ REWINDS: Final = (
 
 async def choose_place(talk: "Conversation", _words: str) -> None:
     """Another place of the conversation, with or without a summary of what is left behind."""
-    found = await talk.told("get_tree")
-    options = tuple(place_options(found.get("tree") or (), found.get("leafId")))
+    found = await talk.told("get_entries")
+    options = tuple(place_options(found.get("entries") or (), found.get("leafId")))
     if not options:
         talk.front.show([Notice("there is nowhere to go yet")])
         return
@@ -40,27 +40,30 @@ async def choose_place(talk: "Conversation", _words: str) -> None:
         "navigate_tree", entryId=entry, summarize=bool(summary) or None, instructions=instructions or None
     )
     if moved.get("cancelled"):
-        talk.front.show([Notice("stayed here", "warning")])
+        talk.front.show([Notice(f"stayed here: {moved.get('errorMessage') or 'it was stopped'}", "warning")])
         return
-    await talk.reopened()
     if moved.get("editorText"):
         talk.front.put_text(str(moved["editorText"]))
 
 
-def place_options(tree: Iterable[Message], leaf_id: Any) -> Iterable[Option]:
-    """The entries of a tree that can be gone to, branches indented."""
-    stack = [(node, 0) for node in reversed(list(tree))]
+def place_options(entries: Iterable[Message], leaf_id: Any) -> Iterable[Option]:
+    """The entries that can be gone to, in the order of the tree, branches indented."""
+    children: dict[Any, list[Message]] = {}
+    labels: dict[Any, str] = {}
+    for entry in entries:
+        children.setdefault(entry.get("parentId"), []).append(entry)
+        if entry.get("type") == "label":
+            labels[entry.get("targetId")] = one_line(str(entry.get("label") or ""))
+    stack = [(entry, 0) for entry in reversed(children.get(None, []))]
     while stack:
-        node, depth = stack.pop()
-        entry = node.get("entry") or {}
-        children = list(node.get("children") or ())
-        text = entry_text(entry)
-        if text:
+        entry, depth = stack.pop()
+        if text := entry_text(entry):
+            label = f"[{labels[entry['id']]}] " if labels.get(entry.get("id")) else ""
             here = "here" if entry.get("id") == leaf_id else ""
-            label = f"[{one_line(str(node['label']))}] " if node.get("label") else ""
             yield Option(f"{label}{text}", entry.get("id"), note=here, depth=depth)
-        deeper = depth + 1 if len(children) > 1 else depth
-        stack.extend((child, deeper) for child in reversed(children))
+        following = children.get(entry.get("id"), [])
+        deeper = depth + 1 if len(following) > 1 else depth
+        stack.extend((child, deeper) for child in reversed(following))
 
 
 def entry_text(entry: Message) -> str:
@@ -98,22 +101,18 @@ async def fork(talk: "Conversation", _words: str) -> None:
     if entry is None:
         return
     done = await talk.told("fork", entryId=entry)
-    if not done.get("cancelled"):
-        await talk.reopened()
-        if done.get("text"):
-            talk.front.put_text(str(done["text"]))
+    if not done.get("cancelled") and done.get("text"):
+        talk.front.put_text(str(done["text"]))
 
 
 async def clone(talk: "Conversation", _words: str) -> None:
     """A new session that goes on from here."""
-    if not (await talk.told("clone")).get("cancelled"):
-        await talk.reopened()
+    await talk.told("clone")
 
 
 async def begin_new(talk: "Conversation", _words: str) -> None:
     """An empty session."""
-    if not (await talk.told("new_session")).get("cancelled"):
-        await talk.reopened()
+    await talk.told("new_session")
 
 
 async def resume(talk: "Conversation", words: str) -> None:
@@ -125,10 +124,8 @@ async def resume(talk: "Conversation", words: str) -> None:
         talk.front.show([Notice("there is no other session")])
         return
     session = await talk.choose(Question("pick", "Which session?", options))
-    if session is None:
-        return
-    if not (await talk.told("switch_session", sessionPath=session.get("path"))).get("cancelled"):
-        await talk.reopened()
+    if session is not None:
+        await talk.told("switch_session", sessionPath=session.get("path"))
 
 
 def session_label(session: Message) -> str:
@@ -183,8 +180,6 @@ async def rewind(talk: "Conversation", _words: str) -> None:
     if not await talk.choose(Question("confirm", "Go back?", options, at=1)):
         return
     done = await talk.told("rewind", entryId=entry, what=what)
-    if what != "code":
-        await talk.reopened()
     talk.front.show([Notice(f"taken back: {len(done.get('changes') or ())} changes")])
     if done.get("editorText"):
         talk.front.put_text(str(done["editorText"]))

@@ -174,5 +174,5 @@ async def choose_trust(talk: "Conversation", words: str) -> None:
         known = await talk.choose(Question("confirm", "Use this project's own settings and programs?", options, at=1))
     if known is not None:
         await talk.told("set_trust", trusted=known)
-        await talk.reload_commands()
-        talk.front.show([Notice("this project is trusted" if known else "this project is not trusted")])
+        text = "this project is trusted from the next start on" if known else "this project is not trusted"
+        talk.front.show([Notice(text)])

@@ -13,6 +13,14 @@ from coding_agent.terminal.questions import Question, question_from
 Phase: TypeAlias = Literal[
     "idle", "waiting", "thinking", "answering", "calling", "tools", "retrying", "compacting", "shell", "closed"
 ]
+ELSEWHERE: Final = {
+    "new": "a new session",
+    "switch": "another session",
+    "fork": "a new session that begins as the other did",
+    "clone": "a new session that goes on from here",
+    "reset": "a new session",
+    "crash": "the session was started again from its file",
+}
 SHELL_OUTPUT_MAX: Final = 100_000
 
 
@@ -68,6 +76,8 @@ class View:
     questions: list[Question] = field(factory=list)
     needs_refresh: bool = False
     """Something changed that only the host can say: it is to be asked for its state."""
+    elsewhere: str = ""
+    """What is looked at from here on, in words: another session, or another place of it. All of this is made anew."""
     close_reason: str | None = None
 
     @property
@@ -290,9 +300,19 @@ class View:
         self.questions[:] = [each for each in self.questions if each.id != event.get("id")]
         return []
 
-    def _moves(self, _event: Message, _now_s: float) -> list[Block]:
-        self.needs_refresh = True
+    def _moves(self, event: Message, _now_s: float) -> list[Block]:
+        if event.get("reason") != "start":
+            self.elsewhere = ELSEWHERE.get(str(event.get("reason")), "another place of the conversation")
         return []
+
+    def _session_ends(self, event: Message, now_s: float) -> list[Block]:
+        blocks = self._settles({}, now_s)
+        self.needs_refresh = False
+        reason = event.get("reason")
+        return [
+            *blocks,
+            Notice(f"the session ended: {reason}; what it had said is stored, go on with a prompt", "error"),
+        ]
 
     def _notices(self, event: Message, _now_s: float) -> list[Block]:
         return messages.notice(event)
@@ -331,10 +351,11 @@ HANDLERS: Final = {
     "auto_retry_start": View._retry_waits,
     "auto_retry_end": View._retry_ends,
     "extension_ui_request": View._asks,
-    "extension_ui_withdrawn": View._withdrawn,
+    "extension_ui_closed": View._withdrawn,
     "permission_decided": View._decided,
     "session_tree": View._moves,
-    "session_reset": View._moves,
+    "session_opened": View._moves,
+    "session_ended": View._session_ends,
     "branch_summarized": View._notices,
     "storage_failed": View._notices,
     "provider_switched": View._notices,
