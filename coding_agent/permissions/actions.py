@@ -13,7 +13,8 @@ from lemon_agent import ToolError
 
 READS: Final = frozenset({"read", "grep", "find", "ls", "glob"})
 WRITES: Final = frozenset({"write", "edit", "hashline_edit", "multiedit"})
-FETCHES: Final = frozenset({"web_fetch", "web_download", "web_search", "browser"})
+FETCHES: Final = frozenset({"web_fetch", "web_download", "web_search"})
+BROWSER_LOOKS: Final = frozenset({"read", "screenshot", "back", "close"})
 NOTES: Final = frozenset({"todo", "todoread", "todowrite", "ask_parent", "task"})
 """Tools that touch nothing but what they keep themselves; what a subagent does comes here with its own calls."""
 _LOOKS: Final = frozenset({"list", "poll", "logs", "status", "clear", "kill"})
@@ -76,6 +77,8 @@ class _Finder:
             yield from self.process(args)
         elif tool in FETCHES:
             yield from self.fetch(args)
+        elif tool == "browser":
+            yield self.browse(args)
         else:
             yield Use(tool, main_text(args), harmless=tool in NOTES)
 
@@ -83,7 +86,7 @@ class _Finder:
         """Where a path leads; one that leads nowhere is the tool's to refuse."""
         try:
             with self.guard.locate(path, tolerant=tolerant) as place:
-                question = self.guard._question(place, purpose)  # what the guard will ask, by itself
+                question = self.guard.question(place, purpose)  # what the guard will ask, by itself
                 writes = purpose == "write"
                 inside = place.inside or question is None
                 relative = os.path.relpath(place.real, self.guard.root)
@@ -117,6 +120,13 @@ class _Finder:
                 yield InShell(self.tool, Unclear("a program is started again"))
             case action:
                 yield Use(self.tool, str(action), harmless=action in _LOOKS)
+
+    def browse(self, args: Mapping[str, Any]) -> Action:
+        """A page is opened, looked at, or used: a click may do anything the page can do."""
+        action = str(args.get("action"))
+        if action == "navigate":
+            return Fetch(self.tool, str(args.get("url") or ""))
+        return Use(self.tool, f"{action} {args.get('selector') or ''}".strip(), harmless=action in BROWSER_LOOKS)
 
     def fetch(self, args: Mapping[str, Any]) -> Iterator[Action]:
         yield Fetch(self.tool, str(args.get("url") or args.get("query") or ""))

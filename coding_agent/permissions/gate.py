@@ -96,8 +96,9 @@ class PermissionGate:
         return () if self._remembered is None else await asyncio.to_thread(self._remembered.rules)
 
     def watch(self, workspace: "Workspace") -> None:
-        """Judge paths as this workspace sees them."""
+        """Judge paths as this workspace sees them, and what its tools come to on the web."""
         self._guard = workspace.guard
+        workspace.permit_url = self.permit_url
 
     async def before_tool_call(
         self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None
@@ -145,6 +146,34 @@ class PermissionGate:
         shown = f"{request.purpose} {request.path}"
         answer = await self._answer(self._request("", "path", {"path": request.path}, shown, request.reason))
         return answer is not None and answer.choice != "deny"
+
+    async def permit_url(self, tool: str, url: str, *, ask: bool = True) -> str | None:
+        """Why a tool may not go where a redirect or a link has led it; None when it may.
+
+        Args:
+            tool: Whose call it is; that call itself was allowed.
+            url: Where it would go now.
+            ask: What the policy leaves open is asked about; without it that may be done.
+        """
+        if self.policy is None:
+            return None
+        from coding_agent.permissions.policy import Fetch
+
+        judgement = self.policy.judge((Fetch(tool, url),))
+        if judgement.verdict == "allow" or (judgement.verdict == "ask" and not ask):
+            return None
+        if judgement.verdict == "deny":
+            return redact(judgement.reason)
+        if self._approver is None:
+            return f"{redact(judgement.reason)}; nobody is there to allow it"
+        shown = f"{tool} was led to: {url}"
+        request = self._request("", tool, {"url": url}, shown, judgement.reason, judgement.needs)
+        answer = await self._answer(request)
+        if answer is None or answer.choice == "deny":
+            return f"{redact(judgement.reason)}: the user said no"
+        if answer.choice == "always" and request.rules:
+            await self._remember(request)
+        return None
 
     # One question.
 

@@ -2,6 +2,7 @@
 
 from coding_agent.tools import background_supervisor, program_keeper, todo_store
 from coding_agent.tools.bash import bash_tool
+from coding_agent.tools.browser import browser_tool
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.execute_code import execute_code_tool
 from coding_agent.tools.find import find_tool
@@ -23,6 +24,7 @@ __all__ = [
     "Workspace",
     "background_supervisor",
     "bash_tool",
+    "browser_tool",
     "default_tools",
     "edit_tool",
     "execute_code_tool",

@@ -164,7 +164,7 @@ class PathGuard:
         """
         if place.kernel:
             raise ToolError(f"{place.given} leads to {place.real}: devices and kernel files are not for this tool")
-        reason = self._question(place, purpose)
+        reason = self.question(place, purpose)
         if reason is None:
             return
         if self._outside == "ask" and self._approve is not None:
@@ -174,8 +174,8 @@ class PathGuard:
         why = "the policy forbids it" if self._outside == "deny" else "nobody is there to allow it"
         raise ToolError(f"Not allowed: {reason}, and {why}")
 
-    def _question(self, place: Place, purpose: Purpose) -> str | None:
-        """What would have to be asked; None when nothing."""
+    def question(self, place: Place, purpose: Purpose) -> str | None:
+        """What `admit` would have to ask about, as a sentence for a person; None when it would ask nothing."""
         deed = "reading" if purpose == "read" else "writing"
         if place.inside:
             folder = protected_folder(os.path.relpath(place.real, self.root))

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from coding_agent.tools.bash import bash_tool
+from coding_agent.tools.browser import browser_tool, has_playwright
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
@@ -36,6 +37,10 @@ FACTORIES: Final[tuple[ToolFactory, ...]] = (
 
 
 def default_tools(cwd: str, **options: Any) -> list[AgentTool]:
-    """The tools for a working directory; they share one `Workspace`, made from the options unless it is one of them."""
+    """The tools for a working directory; they share one `Workspace`, made from the options unless it is one of them.
+
+    The browser is one of them where the extra `browser` is installed.
+    """
     workspace = workspace_for(cwd, options)
-    return [factory(cwd, workspace=workspace, **options) for factory in FACTORIES]
+    extras: tuple[ToolFactory, ...] = (browser_tool,) if has_playwright() else ()
+    return [factory(cwd, workspace=workspace, **options) for factory in (*FACTORIES, *extras)]

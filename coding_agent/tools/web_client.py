@@ -16,7 +16,15 @@ from urllib.parse import urljoin
 
 from attrs import define, frozen
 
-from coding_agent.tools.web_address import Address, Target, check_address, check_name, check_url, networks
+from coding_agent.tools.web_address import (
+    Address,
+    AddressRefused,
+    Target,
+    check_address,
+    check_name,
+    check_url,
+    networks,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +40,7 @@ HEADERS: Final = {
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 UNPACKED_CHUNK: Final = 1 << 18
 
+Permit: TypeAlias = Callable[[str], Awaitable[str | None]]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
@@ -130,6 +139,7 @@ class WebClient:
         timeout_s: float = TIMEOUT_S,
         trusted: bool = False,
         json_body: Mapping[str, Any] | None = None,
+        permit: Permit | None = None,
     ) -> AsyncIterator[Page]:
         """Fetch a URL, following a few redirects; the body is read inside the block.
 
@@ -139,6 +149,8 @@ class WebClient:
             timeout_s: For everything, the reading of the body included.
             trusted: The user configured this address, so it may be private; redirects are checked all the same.
             json_body: POST this, to the first hop only, instead of asking with GET.
+            permit: Gives the reason why a redirect may not be followed to an address, or None; not asked about the
+                first hop, nor about others on its host.
 
         Raises:
             AddressRefused: A hop leads where it may not. That hop was not connected to.
@@ -148,9 +160,11 @@ class WebClient:
 
         try:
             async with (
-                asyncio.timeout(timeout_s),
+                asyncio.timeout(timeout_s) as deadline,
                 self._client() as client,
-                self._followed(client, url, dict(headers or {}), trusted, json_body) as page,
+                self._followed(
+                    client, url, dict(headers or {}), trusted, json_body, unhurried(permit, deadline)
+                ) as page,
             ):
                 yield page
         except TimeoutError:
@@ -176,6 +190,7 @@ class WebClient:
         headers: dict[str, str],
         trusted: bool,
         body: Mapping[str, Any] | None,
+        permit: Permit | None,
     ) -> AsyncIterator[Page]:
         before: list[str] = []
         first_host = None
@@ -183,7 +198,10 @@ class WebClient:
             target = check_url(url)
             first_host = first_host or target.host
             extra = headers if target.host == first_host else {}
-            addresses = await self._addresses(target, trusted=trusted and not before)
+            reason = await permit(target.url) if permit is not None and target.host != first_host else None
+            if reason is not None:
+                raise AddressRefused(f"redirected to {target.url}: {reason}")
+            addresses = await self.addresses(target, trusted=trusted and not before)
             response = await self._connect(client, target, addresses, extra, None if before else body)
             try:
                 location = response.headers.get("location")
@@ -197,8 +215,13 @@ class WebClient:
             url = urljoin(target.url, location)
         raise FetchFailed(f"more than {REDIRECTS_MAX} redirects")
 
-    async def _addresses(self, target: Target, *, trusted: bool) -> list[Address]:
-        """The addresses of a hop, every one of them checked."""
+    async def addresses(self, target: Target, *, trusted: bool = False) -> list[Address]:
+        """Where a hop may be connected to: every address its name has, every one of them checked.
+
+        Raises:
+            AddressRefused: One of them may not be reached, or the name means this machine or its network.
+            FetchFailed: There is no such name.
+        """
         if target.address is not None:
             found: list[Address] = [target.address]
         else:
@@ -245,6 +268,23 @@ class WebClient:
                     break
         assert failure is not None
         raise failure
+
+
+def unhurried(permit: Permit | None, deadline: asyncio.Timeout) -> Permit | None:
+    """The same; while somebody thinks about the answer the time stands still."""
+    if permit is None:
+        return None
+
+    async def ask(url: str) -> str | None:
+        loop = asyncio.get_running_loop()
+        left = (deadline.when() or loop.time()) - loop.time()
+        deadline.reschedule(None)
+        try:
+            return await permit(url)
+        finally:
+            deadline.reschedule(loop.time() + left)
+
+    return ask
 
 
 async def look_up(host: str, port: int) -> list[str]:

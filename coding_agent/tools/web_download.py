@@ -1,6 +1,7 @@
 """Edge. The tool `web_download`: a file from the web into the working directory."""
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -90,7 +91,8 @@ async def download(workspace: Workspace, client: "WebClient", url: str, path: st
     async with workspace.writing(real):
         incoming = await asyncio.to_thread(Incoming, place)
         try:
-            async with client.get(url, headers={"Accept": "*/*"}, timeout_s=TIMEOUT_S) as page:
+            permit = partial(workspace.permits_url, "web_download")
+            async with client.get(url, headers={"Accept": "*/*"}, timeout_s=TIMEOUT_S, permit=permit) as page:
                 if page.status >= 400:
                     raise ToolError(f"{page.url} answered {page.status}")
                 async for piece in page.pieces(BYTES_MAX):

@@ -1,5 +1,6 @@
 """Edge. The tool `web_fetch`: one page as Markdown or text, marked as somebody else's words."""
 
+from functools import partial
 from typing import Any, Final
 
 from coding_agent.tools.arguments import optional_number, optional_text, required_text
@@ -33,7 +34,7 @@ def web_fetch_tool(cwd: str, **options: Any) -> AgentTool:
     `web` is a `WebClient` to share; else one is made, which reaches what `web_allowed` names beyond the public web.
     """
     web, allowed = options.pop("web", None), tuple(options.pop("web_allowed", ()))
-    workspace_for(cwd, options)
+    workspace = workspace_for(cwd, options)
     fetcher: list[Any] = []
 
     async def execute(
@@ -49,7 +50,8 @@ def web_fetch_tool(cwd: str, **options: Any) -> AgentTool:
             raise ToolError(f"format must be one of {', '.join(FORMS)}")
         limit = optional_number(params, "maxChars", CHARACTERS, least=200, most=CHARACTERS_MAX)
         if not fetcher:
-            fetcher.append(Fetcher(web or WebClient(WebPolicy(allowed))))
+            permit = partial(workspace.permits_url, "web_fetch")
+            fetcher.append(Fetcher(web or WebClient(WebPolicy(allowed)), permit=permit))
         return await fetcher[0].fetch(url, form, limit, signal)  # type: ignore[no-any-return]
 
     return AgentTool(

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from coding_agent.tools.aborting import unless_aborted
 from coding_agent.tools.web_address import AddressRefused
-from coding_agent.tools.web_client import FetchFailed, WebClient
+from coding_agent.tools.web_client import FetchFailed, Permit, WebClient
 from coding_agent.tools.web_text import Extract, Form, NotReadable, extract
 from lemon_agent import AbortSignal, AgentToolResult, ToolError, external_content
 from lemon_otp import monotonic_s, wall_ms
@@ -37,8 +37,11 @@ class Fetched:
 class Fetcher:
     """Fetches pages and remembers them for a while."""
 
-    def __init__(self, client: WebClient, *, now_s: Callable[[], float] = monotonic_s) -> None:
+    def __init__(
+        self, client: WebClient, *, permit: Permit | None = None, now_s: Callable[[], float] = monotonic_s
+    ) -> None:
         self._client = client
+        self._permit = permit
         self._now_s = now_s
         self._cache: OrderedDict[tuple[str, str], tuple[float, Fetched]] = OrderedDict()
 
@@ -50,6 +53,10 @@ class Fetcher:
         """
         page = self._cached(url, form)
         cached = page is not None
+        if page is not None and self._permit is not None and page.final_url != url:
+            reason = await self._permit(page.final_url)  # what was permitted then need not be now
+            if reason is not None:
+                raise ToolError(f"Not fetched: redirected to {page.final_url}: {reason}")
         if page is None:
             page = await unless_aborted(self._load(url, form), signal)
             self._remember(url, form, page)
@@ -58,7 +65,7 @@ class Fetcher:
     async def _load(self, url: str, form: Form) -> Fetched:
         began = self._now_s()
         try:
-            async with self._client.get(url, headers={"Accept": accepted(form)}) as page:
+            async with self._client.get(url, headers={"Accept": accepted(form)}, permit=self._permit) as page:
                 body = await page.read(BODY_MAX)
         except AddressRefused as error:
             raise ToolError(f"Not fetched: {error}") from error

@@ -3,9 +3,9 @@
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from coding_agent.tools.environment import child_environment
 from coding_agent.tools.files import Fence, Version
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coding_agent.tools.todo_list import Todo
 
 T = TypeVar("T")
+PermitUrl: TypeAlias = Callable[..., Awaitable[str | None]]
 
 
 class Workspace:
@@ -31,6 +32,8 @@ class Workspace:
         todos: The list of things to do, where no process keeps it.
         owner: The session whose end ends background programs; None ties them to the tree alone.
         session_name: What the session's list of things to do is kept under; empty without a session.
+        permit_url: Asked about addresses that a call of a tool comes to by itself, such as by a redirect: `(tool, url,
+            ask=True)` gives the reason why not, or None; without `ask` nobody is asked. None lets all of them pass.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Workspace:
         self.todos: tuple[Todo, ...] = ()
         self.owner: Pid | None = None
         self.session_name = ""
+        self.permit_url: PermitUrl | None = None
         self._given_keeper = keeper
         self._own_keeper: Keeper | None = None
         self._environment = dict(environment or {})
@@ -126,6 +130,10 @@ class Workspace:
             place.close()
             raise
         return place
+
+    async def permits_url(self, tool: str, url: str, *, ask: bool = True) -> str | None:
+        """Why a tool may not go to this address, though it was called about another; None when it may."""
+        return None if self.permit_url is None else await self.permit_url(tool, url, ask=ask)
 
     async def aclose(self) -> None:
         """End every program that is left and remove the private folder, unless they belong to a shared keeper."""

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.permissions.policy import Policy
+from coding_agent.permissions.rules import parse_rule
 from coding_agent.tools import Workspace, web_download_tool, web_fetch_tool, web_search_tool
 from coding_agent.tools.search_providers import Brave, DuckDuckGo, Hit, Query, SearchFailed, SearXNG, Tavily, configured
 from coding_agent.tools.web_client import WebClient
@@ -18,6 +21,7 @@ from coding_agent.tools.web_searcher import Searcher, Shape
 from coding_agent.tools.web_text import extract
 from lemon_agent import AbortSignal, AgentToolResult, ToolError
 from lemon_agent.security.external_content import END, START
+from tests.coding_agent.permissions.test_gate import Person
 from tests.coding_agent.tools.support import Bench, call, started, text_of
 from tests.coding_agent.tools.web_server import WebServer, running
 
@@ -72,6 +76,51 @@ async def test_a_page_comes_as_markdown_and_untrusted(desk: Bench, server: WebSe
     assert value["trustMetadata"]["wrappedFields"] == ["text"]
     assert value["trustMetadata"]["warningIncluded"] is True
     assert "trust_metadata" not in value
+
+
+@pytest.mark.parametrize("tool", ["web_fetch", "web_download"])
+async def test_a_redirect_is_judged_by_the_policy_like_the_call_itself(
+    desk: Bench, server: WebServer, folder: Path, tool: str
+) -> None:
+    """
+    To a denied host it is not followed; to one that would be asked about it is when somebody says yes, and not when
+    nobody is there. The host of the call itself is not asked about again.
+    """
+    server.page("/end", "the end", "text/plain")
+    server.redirect("/same", server.url("/end"))
+    server.redirect("/bad", server.url("/end", host="127.0.0.2"))
+    allowed = parse_rule("web_fetch(127.0.0.1)", "allow")
+    desk.workspace.permit_url = None
+    for make in (web_fetch_tool, web_download_tool):
+        made = make(str(folder), workspace=desk.workspace, web_allowed=["127.0.0.0/8"])
+        desk.tools[made.name] = made
+
+    gate = PermissionGate(Policy("full", (parse_rule("web_fetch(127.0.0.2)", "deny"),)))
+    gate.watch(desk.workspace)
+    assert "the rule web_fetch(127.0.0.2) forbids it" in await desk.refusal(tool, url=server.url("/bad"), path="a")
+    await desk.call(tool, url=server.url("/same"), path="b")
+
+    PermissionGate(Policy("ask", (allowed,))).watch(desk.workspace)
+    assert "nobody is there" in await desk.refusal(tool, url=server.url("/bad"), path="c")
+
+    person = Person()
+    PermissionGate(Policy("ask", (allowed,)), approver=person).watch(desk.workspace)
+    await desk.call(tool, url=server.url("/bad"), path="d")
+    assert [request.shown for request in person.asked] == [f"{tool} was led to: {server.url('/end', host='127.0.0.2')}"]
+    assert sorted(path.name for path in folder.iterdir()) == (["b", "d"] if tool == "web_download" else [])
+
+
+async def test_a_remembered_page_is_shown_only_where_its_redirect_would_still_be_followed(
+    desk: Bench, server: WebServer, folder: Path
+) -> None:
+    """Rules may have changed since it was fetched."""
+    server.page("/end", PAGE)
+    server.redirect("/", server.url("/end", host="127.0.0.2"))
+    desk.tools["web_fetch"] = web_fetch_tool(str(folder), workspace=desk.workspace, web_allowed=["127.0.0.0/8"])
+    await desk.call("web_fetch", url=server.url("/"))
+    PermissionGate(Policy("full", (parse_rule("web_fetch(127.0.0.2)", "deny"),))).watch(desk.workspace)
+
+    assert "forbids it" in await desk.refusal("web_fetch", url=server.url("/"))
 
 
 async def test_a_page_is_remembered_for_a_while(desk: Bench, server: WebServer) -> None:

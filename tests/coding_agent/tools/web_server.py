@@ -75,9 +75,14 @@ class WebServer:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[WebServer]:
-    """The server, while in the block."""
+    """The server, while in the block; 127.0.0.2 leads to it as well."""
     made: list[WebServer] = []
-    server = await asyncio.start_server(lambda *ends: made[0].serve(*ends), "127.0.0.1", 0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await made[0].serve(reader, writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
     made.append(WebServer(server.sockets[0].getsockname()[1]))
-    async with server:
+    other = await asyncio.start_server(serve, "127.0.0.2", made[0].port)
+    async with server, other:
         yield made[0]
