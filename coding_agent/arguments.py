@@ -1,8 +1,9 @@
 """Pure. The command line of the host as one frozen value."""
 
 import argparse
+import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from attrs import field, frozen
 
@@ -60,6 +61,10 @@ class Arguments:
         use_extensions: Load any.
         system_prompt: Stands in for the agent's identity; a text or a file.
         append_prompt: Is added to it.
+        metrics: Count what happens; a HOST:PORT to serve the series at, empty for none; None does not count.
+        observe: Serve the observer page at this HOST:PORT, empty for any free port of this machine; None does not.
+        otel: Make OpenTelemetry spans and send them to this address, empty for what `OTEL_*` say; None does not.
+        otel_content: Put what was said into the spans.
     """
 
     prompt: str | None
@@ -70,7 +75,10 @@ class Arguments:
     partials: bool = False
     quiet: bool = False
     verbose: bool = False
-    metrics: bool = False
+    metrics: str | None = None
+    observe: str | None = None
+    otel: str | None = None
+    otel_content: bool = False
     resume: bool = False
     session: str | None = None
     fork: str | None = None
@@ -114,7 +122,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     Raises:
         BadUsage: Something is wrong with it; the message says what.
     """
-    found = vars(_parser().parse_intermixed_args(argv))
+    found = vars(_parser().parse_intermixed_args(_with_places(argv)))
     if sum(bool(found[name]) for name in ("resume", "session", "fork")) > 1:
         raise BadUsage("--continue, --session and --fork each name a session; give one of them")
     if found["json"] and found["output"] not in (None, "json"):
@@ -134,6 +142,25 @@ def parse(argv: Sequence[str]) -> Arguments:
     for kind in ("allow", "ask", "deny", "skills", "templates", "extensions"):
         found[kind] = tuple(found[kind])
     return Arguments(**found)
+
+
+PLACES: Final = {
+    "--metrics": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
+    "--observe": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
+    "--otel": re.compile(r"\S+://\S+|[\w.-]+:[0-9]{1,5}"),
+}
+"""Flags with an address that may be left out, and what one looks like: a prompt may stand there instead."""
+
+
+def _with_places(argv: Sequence[str]) -> list[str]:
+    """The arguments, with those flags tied to their address or to none."""
+    given = list(argv)
+    for at, argument in enumerate(given):
+        if argument == "--":
+            break
+        if argument in PLACES and not (at + 1 < len(given) and PLACES[argument].fullmatch(given[at + 1])):
+            given[at] = f"{argument}="
+    return given
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -208,10 +235,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print every session event as a line of JSON")
     add("--partials", action="store_true", help="with --json: put the growing message into message_update events")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
-    add("--metrics", action="store_true", help="count what happens; `metrics` in another terminal prints the series")
+    _add_measuring(parser)
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
     _add_resources(parser)
     return parser
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
+    """What the host shows of itself."""
+    add = parser.add_argument
+    add(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="count what happens; `metrics` in another terminal prints the series, Prometheus reads them at HOST:PORT",
+    )
+    add("--observe", metavar="HOST:PORT", help="show the tree in a browser; without HOST:PORT at a free port here")
+    add("--otel", metavar="URL", help="send OpenTelemetry spans of runs to URL, or to where OTEL_* variables say")
+    add("--otel-content", action="store_true", help="with --otel: put prompts, answers and arguments into the spans")
 
 
 def _add_resources(parser: argparse.ArgumentParser) -> None:

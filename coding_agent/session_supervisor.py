@@ -10,7 +10,7 @@ from coding_agent import session_registry
 from coding_agent.errors import CodingAgentError, SessionNotRunning
 from coding_agent.session.options import SessionOptions
 from coding_agent.session_root_supervisor import root_spec, session_of, session_spec
-from lemon_otp import DynamicSupervisor, Pid, Restart, StartFailed
+from lemon_otp import DynamicSupervisor, Pid, Restart, StartFailed, get_env
 
 NAME: Final = "session_supervisor"
 
@@ -27,6 +27,8 @@ async def start_session(options: SessionOptions, *, restart: Restart = "temporar
         SessionError: Its file could not be opened; which error says why. Nothing is left running, nothing was written.
         StartFailed: It could not be started for another reason; see `reason`.
     """
+    if (traces := get_env("coding_agent", "traces")) is not None:
+        options = traces.of(options)
     try:
         if restart == "temporary":
             return await DynamicSupervisor.start_child(NAME, session_spec(options, restart))

@@ -155,9 +155,9 @@ class Traces:
 
     def of(self, options: "SessionOptions") -> "SessionOptions":
         """The options of a session whose spans hold what was said, if that was asked for; else the same options."""
-        if not self.content:
-            return options
         settings = dict(options.agent_settings)
+        if not self.content or hasattr(settings.get("stream_fn"), "is_traced"):  # a subagent's options are its parent's
+            return options
         settings["stream_fn"] = self._spoken(settings.get("stream_fn") or lemon_ai.stream)
         tools = tuple(tool if tool.runs_on == "process" else self._told(tool) for tool in options.tools)
         return evolve(options, agent_settings=settings, tools=tools)
@@ -176,6 +176,7 @@ class Traces:
                     self._answers[step.facts["call_id"]] = source
             return source
 
+        speak.is_traced = True  # type: ignore[attr-defined]
         return speak
 
     def _told(self, tool: AgentTool) -> AgentTool:

@@ -25,7 +25,7 @@ from coding_agent.resources import Resources, load_resources
 from coding_agent.settings import Settings
 from coding_agent.user_models import UserModels, user_models
 from lemon_ai import use_catalog
-from lemon_otp import Pid, StartFailed, define, ensure_all_started, put_env, run, self_pid, send, stop_all
+from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
     from coding_agent.hosting.input import PromptHooks

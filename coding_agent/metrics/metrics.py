@@ -92,17 +92,17 @@ class Metrics:
         )
 
         def run_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-            runs.labels(str(metadata["outcome"])).observe(float(measured["duration"]))
+            runs.labels(str(metadata.get("outcome"))).observe(float(measured.get("duration", 0)))
 
         def tool_began(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
             if len(self._began) >= TOOLS_TIMED_MAX:
                 del self._began[next(iter(self._began))]
-            self._began[self_pid(), metadata["tool_call_id"]] = monotonic_s()
+            self._began[self_pid(), str(metadata.get("tool_call_id"))] = monotonic_s()
 
         def tool_ended(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-            began_s = self._began.pop((self_pid(), metadata["tool_call_id"]), None)
+            began_s = self._began.pop((self_pid(), str(metadata.get("tool_call_id"))), None)
             if began_s is not None:
-                tools.labels(self._bounded("tool", metadata["tool_name"])).observe(monotonic_s() - began_s)
+                tools.labels(self._bounded("tool", metadata.get("tool_name"))).observe(monotonic_s() - began_s)
 
         self._takers[series.RUN_END] = run_ended
         self._takers[series.TOOL_START] = tool_began

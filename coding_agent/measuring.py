@@ -1,0 +1,61 @@
+"""Edge. What a start of the host measures and shows of itself: metrics, traces, the observer page; each by its flag.
+
+Without a flag nothing is imported, attached or listened at.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coding_agent.arguments import Arguments
+from lemon_otp import define, put_env
+
+if TYPE_CHECKING:
+    from coding_agent.traces import Traces
+
+
+@define(eq=False)
+class Measuring:
+    """What was begun for one start; `end` when all else has ended, so that nothing of it is missed."""
+
+    traces: "Traces | None" = None
+
+    async def end(self) -> None:
+        """Send what is still to be sent."""
+        if self.traces is not None:
+            await self.traces.stop()
+
+
+async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
+    """Begin what the command line asks for; addresses to open are told on standard error.
+
+    Raises:
+        BadUsage: An address cannot be used, or an extra is not installed; the text says which.
+    """
+    measuring = Measuring()
+    if arguments.otel is not None:
+        from coding_agent.traces import TRACES, Traces, wants_content
+
+        content = arguments.otel_content or wants_content(environ)
+        measuring.traces = Traces.start(arguments.otel or None, environ=environ, content=content)
+        put_env("coding_agent", TRACES, measuring.traces)
+    if arguments.metrics is not None:
+        from coding_agent.loop_lag import measure_loop_lag
+        from coding_agent.metrics import METRICS, Metrics
+
+        metrics = Metrics.start()
+        put_env("coding_agent", METRICS, metrics)
+        await measure_loop_lag()
+        if arguments.metrics:
+            from coding_agent.metrics.metrics_endpoint import serve_metrics
+
+            _say("metrics", await serve_metrics(metrics, arguments.metrics))
+    if arguments.observe is not None:
+        from coding_agent.observer.observer import observe
+
+        _say("observer", await observe(arguments.observe))
+    return measuring
+
+
+def _say(what: str, url: str) -> None:
+    print(f"{what}: {url}", file=sys.stderr, flush=True)
