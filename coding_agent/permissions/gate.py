@@ -1,7 +1,7 @@
 """Edge. Stands before every tool call: asks the policy, then perhaps a person, and answers whether the call may run.
 
 Emits: `PermissionAsked` and `PermissionDecided` to the session whose call it is; telemetry
-       ("coding_agent", "permission", "decided"), without the arguments.
+       ("coding_agent", "permission", "asked" | "decided"), without the arguments.
 
 Everything that goes wrong here is a no. A call the policy leaves open waits for its answer; the wait ends with the run.
 """
@@ -99,6 +99,7 @@ class PermissionGate:
         """Judge paths as this workspace sees them, and what its tools come to on the web."""
         self._guard = workspace.guard
         workspace.permit_url = self.permit_url
+        workspace.conceals = self.conceals
 
     async def before_tool_call(
         self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None
@@ -147,6 +148,22 @@ class PermissionGate:
         answer = await self._answer(self._request("", "path", {"path": request.path}, shown, request.reason))
         return answer is not None and answer.choice != "deny"
 
+    def conceals(self, tool: str, shown: str, real: str) -> "Callable[[str, str], bool] | None":
+        """What of the files below a folder must stay out of a search that was allowed there; None when nothing must.
+
+        Args:
+            tool: What searches.
+            shown: The folder, as `FileAccess` has it; so is the file the answer is asked about.
+            real: The same, absolute.
+        """
+        if self.policy is None or not self.policy.restricts(tool):
+            return None
+        from coding_agent.permissions.rules import match_path
+
+        rules = [rule for rule in self.policy.rules if rule.kind != "allow" and rule.names(tool)]
+        here = [rule for rule in rules if not match_path(rule, shown, real)]  # the others let the search itself be
+        return lambda file_shown, file_real: any(match_path(rule, file_shown, file_real) for rule in here)
+
     async def permit_url(self, tool: str, url: str, *, ask: bool = True) -> str | None:
         """Why a tool may not go where a redirect or a link has led it; None when it may.
 
@@ -180,6 +197,11 @@ class PermissionGate:
     async def _ask(self, call: "_Call", judgement: "Judgement") -> Block | None:
         request = self._request(call.id, call.tool, call.args, call.use.shown, judgement.reason, judgement.needs)
         call.say(PermissionAsked(request.id, call.id, call.tool, call.subject, redact(judgement.reason)))
+        telemetry.execute(
+            ("coding_agent", "permission", "asked"),
+            {"system_time": wall_ms()},
+            {"tool_name": call.tool, "tool_call_id": call.id},
+        )
         try:
             answer = await self._answer(request)
         except asyncio.CancelledError:

@@ -55,7 +55,7 @@ def find_tool(cwd: str, **options: Any) -> AgentTool:
         check_abort(signal)
         search = Search(params)
         place = await workspace.place(optional_text(params, "path") or ".", "read", tolerant=True)
-        return await in_thread(search.run, place, signal=signal)
+        return await in_thread(search.run, place, workspace.concealed("find", place), signal=signal)
 
     return AgentTool(
         name="find",
@@ -95,7 +95,7 @@ class Search:
         self.hidden = optional_flag(params, "hidden")
         self.gitignore = optional_flag(params, "respect_gitignore")
 
-    def run(self, place: Place, fence: Fence) -> AgentToolResult:
+    def run(self, place: Place, concealed: Callable[[str], bool] | None, fence: Fence) -> AgentToolResult:
         """Walk and report, in a worker thread."""
         prefix = "" if place.shown == "." else place.shown + "/"
         skip_prefix = len(prefix)
@@ -116,6 +116,8 @@ class Search:
                 if not matches(name if by_name else path[skip_prefix:]):
                     continue
                 if self.kind != "all" and self.kind != shown_kind(name, kind, directory):
+                    continue
+                if concealed is not None and in_concealed(path[skip_prefix:], concealed):
                     continue
                 found.append(path + "/" if kind == "directory" else path)
                 if len(found) > self.max_results:
@@ -139,6 +141,16 @@ class Search:
 
 def _ignored(path: str, name: str, is_dir: bool, rules: Rules) -> bool:
     return rules.ignored(path, name, is_dir)
+
+
+def in_concealed(path: str, concealed: Callable[[str], bool]) -> bool:
+    """Is it in a directory that must not be listed? A name beside others may be shown where what is in it may not."""
+    at = path.find("/")
+    while at >= 0:
+        if concealed(path[:at]):
+            return True
+        at = path.find("/", at + 1)
+    return False
 
 
 def printable(path: str) -> str:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from attrs import define
@@ -42,12 +43,15 @@ class Cut:
 class Hits:
     """Collects what a program prints in ripgrep's JSON form, in whatever order and pieces."""
 
-    def __init__(self, prefix: str, context: int, limit: int, folder: int) -> None:
+    def __init__(
+        self, prefix: str, context: int, limit: int, folder: int, concealed: Callable[[str], bool] | None = None
+    ) -> None:
         """Args:
         prefix: Put before every path.
         context: How many lines beside a match belong to it.
         limit: How many matches are wanted.
         folder: The open directory that paths are relative to.
+        concealed: Says which files must not be shown; None: all may be.
         """
         self._prefix = prefix
         self._context = context
@@ -56,7 +60,8 @@ class Hits:
         self._rest = b""
         self._hits: list[Hit] = []
         self._matches = 0
-        self._binary: dict[str, bool] = {}
+        self._concealed = concealed
+        self._passed_over: dict[str, bool] = {}
 
     @property
     def found(self) -> bool:
@@ -80,7 +85,7 @@ class Hits:
 
     def _take(self, data: dict[str, Any], *, matches: bool) -> None:
         path = os.fsdecode(as_bytes(data["path"])).removeprefix("./")
-        if self._is_binary(path):
+        if self._is_passed_over(path):
             return
         raw = as_bytes(data["lines"]).rstrip(b"\r\n")
         line = raw.decode(errors="replace")
@@ -93,8 +98,17 @@ class Hits:
         self._matches += matches
         self._hits.append(Hit(self._prefix + path, data["line_number"], shown, matches, shown != line))
 
-    def _is_binary(self, path: str) -> bool:
-        known = self._binary.get(path)
+    @property
+    def concealed(self) -> int:
+        """How many files had matches that are not shown because of the rules."""
+        if self._concealed is None:
+            return 0
+        return sum(self._concealed(path) for path in self._passed_over)
+
+    def _is_passed_over(self, path: str) -> bool:
+        known = self._passed_over.get(path)
+        if known is None and self._concealed is not None and self._concealed(path):
+            known = self._passed_over[path] = True
         if known is None:
             try:
                 fd = os.open(path, READ_FLAGS, dir_fd=self._folder)
@@ -105,7 +119,7 @@ class Hits:
                     known = looks_binary(os.read(fd, SNIFFED))
                 finally:
                     os.close(fd)
-            self._binary[path] = known
+            self._passed_over[path] = known
         return known
 
     def in_order(self) -> list[Hit]:

@@ -2,13 +2,14 @@
 
 import os
 import stat
+from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import frozen
 
 from coding_agent.tools.arguments import optional_flag, optional_number, optional_text
 from coding_agent.tools.files import Fence
-from coding_agent.tools.find import printable
+from coding_agent.tools.find import in_concealed, printable
 from coding_agent.tools.folders import open_folder
 from coding_agent.tools.paths import Place, path_error
 from coding_agent.tools.truncate import MAX_BYTES, whole_lines
@@ -67,7 +68,7 @@ def ls_tool(cwd: str, **options: Any) -> AgentTool:
         check_abort(signal)
         listing = Listing(params)
         place = await workspace.place(optional_text(params, "path") or ".", "read", tolerant=True)
-        return await in_thread(listing.run, place, signal=signal)
+        return await in_thread(listing.run, place, workspace.concealed("ls", place), signal=signal)
 
     return AgentTool(
         name="ls",
@@ -95,22 +96,24 @@ class Listing:
         self.max_depth = depth if self.recursive else 1
         self.max_entries = optional_number(params, "max_entries", ENTRIES, most=ENTRIES_MAX)
 
-    def run(self, place: Place, fence: Fence) -> AgentToolResult:
+    def run(self, place: Place, concealed: Callable[[str], bool] | None, fence: Fence) -> AgentToolResult:
         """List and report, in a worker thread."""
         with place:
             if place.status is not None and not place.is_dir:
                 entries = [self._file(place)]
             else:
-                entries = self._entries(place, fence)
+                entries = self._entries(place, concealed, fence)
         entries.sort(key=lambda entry: entry.order)
         return self._report(place, entries)
 
-    def _entries(self, place: Place, fence: Fence) -> list[Listed]:
+    def _entries(self, place: Place, concealed: Callable[[str], bool] | None, fence: Fence) -> list[Listed]:
         found = []
         with open_folder(place) as folder:
             for path, name, kind, depth, directory in walk(
                 folder, fence.check, max_depth=self.max_depth, hidden=self.all
             ):
+                if concealed is not None and in_concealed(path, concealed):
+                    continue
                 found.append(self._listed(path, name, kind, depth, directory))
                 if len(found) >= COUNTED_MAX:
                     break

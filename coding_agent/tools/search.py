@@ -5,7 +5,7 @@ Loaded with the first search.
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ TIMEOUT_S: Final = 30.0
 RESULTS: Final = 100
 RESULTS_MAX: Final = 2_000
 CONTEXT_MAX: Final = 50
+FAR_TOO_MANY: Final = 1_000_000_000
 UNSORTED_BYTES_MAX: Final = 4_000_000
 """When an unsorted search finds more than this, a sorted one that can stop early is the faster way."""
 SEARCH_PROGRAM: Final = Path(__file__).with_name("search_main.py")
@@ -89,26 +90,33 @@ async def search(
         if request.forms.python is None:
             raise ToolError("Invalid pattern: this expression cannot be used on a single file; search its directory")
         prefix = place.shown[: len(place.shown) - len(place.name)]
-        return await run_own(workspace, place.directory, prefix, request, place.name, signal)
+        return await run_own(workspace, place.directory, prefix, request, place.name, None, signal)
     prefix = "" if place.shown == "." else place.shown + "/"
+    concealed = workspace.concealed("grep", place)
     with open_folder(place) as folder:
         if rg is not None and request.forms.rust is not None:
-            return await run_ripgrep(workspace, folder, prefix, request, rg, signal)
+            return await run_ripgrep(workspace, folder, prefix, request, rg, concealed, signal)
         if request.forms.python is None:
             raise ToolError("Invalid pattern: this expression needs ripgrep, which is not installed")
-        return await run_own(workspace, folder, prefix, request, None, signal)
+        return await run_own(workspace, folder, prefix, request, None, concealed, signal)
 
 
 async def run_ripgrep(
-    workspace: Workspace, folder: int, prefix: str, request: Request, rg: str, signal: AbortSignal | None
+    workspace: Workspace,
+    folder: int,
+    prefix: str,
+    request: Request,
+    rg: str,
+    concealed: Callable[[str], bool] | None,
+    signal: AbortSignal | None,
 ) -> tuple[Hits, bool]:
     """In parallel first; when that finds too much to sort, again in order and only to the limit."""
-    hits = Hits(prefix, request.context, request.limit, folder)
+    hits = Hits(prefix, request.context, request.limit, folder, concealed)
     argv = ripgrep_arguments(request, rg)
     run = ProgramRun(workspace.keeper, stop_after=UNSORTED_BYTES_MAX)
     end = await run.until_ended(program(workspace, argv, folder), hits.feed, TIMEOUT_S, signal)
     if end.stopped:
-        hits = Hits(prefix, request.context, request.limit, folder)
+        hits = Hits(prefix, request.context, request.limit, folder, concealed)
         run = ProgramRun(workspace.keeper, stop_when=lambda: hits.full)
         end = await run.until_ended(
             program(workspace, [*argv[:1], "--sort=path", *argv[1:]], folder), hits.feed, TIMEOUT_S, signal
@@ -133,10 +141,16 @@ def ripgrep_arguments(request: Request, rg: str) -> list[str]:
 
 
 async def run_own(
-    workspace: Workspace, folder: int, prefix: str, request: Request, only: str | None, signal: AbortSignal | None
+    workspace: Workspace,
+    folder: int,
+    prefix: str,
+    request: Request,
+    only: str | None,
+    concealed: Callable[[str], bool] | None,
+    signal: AbortSignal | None,
 ) -> tuple[Hits, bool]:
     """By our own program."""
-    hits = Hits(prefix, request.context, request.limit, folder)
+    hits = Hits(prefix, request.context, request.limit, folder, concealed)
     wanted = {
         "pattern": request.forms.python,
         "by_line": request.forms.by_line,
@@ -144,7 +158,7 @@ async def run_own(
         "ignore_case": request.ignore_case,
         "glob": request.glob,
         "context": request.context,
-        "limit": request.limit,
+        "limit": request.limit if concealed is None else FAR_TOO_MANY,  # what is not shown does not count
         "only": only,
         "sys_path": [path for path in sys.path if path.endswith("-packages")],
     }
@@ -174,6 +188,9 @@ def report(hits: Hits, request: Request, timed_out: bool) -> AgentToolResult:
     notes = []
     if timed_out:
         notes.append(f"[The search was stopped after {TIMEOUT_S:g} seconds; there may be more.]")
+    if hits.concealed:
+        details["files_not_shown"] = hits.concealed
+        notes.append("[Matches in files that the permission rules keep from this search are not shown.]")
     if not found:
         return text_result("\n\n".join(["No matches found.", *notes]), details)
     text, hidden, cut = printed(found, request.context)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PermitUrl: TypeAlias = Callable[..., Awaitable[str | None]]
+Conceals: TypeAlias = Callable[[str, str, str], Callable[[str, str], bool] | None]
 
 
 class Workspace:
@@ -34,6 +35,8 @@ class Workspace:
         session_name: What the session's list of things to do is kept under; empty without a session.
         permit_url: Asked about addresses that a call of a tool comes to by itself, such as by a redirect: `(tool, url,
             ask=True)` gives the reason why not, or None; without `ask` nobody is asked. None lets all of them pass.
+        conceals: Asked about what a search below a folder must not show: `(tool, shown, real)` of the folder gives a
+            function of the same two of a file, or None when it may show everything.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Workspace:
         self.owner: Pid | None = None
         self.session_name = ""
         self.permit_url: PermitUrl | None = None
+        self.conceals: Conceals | None = None
         self._given_keeper = keeper
         self._own_keeper: Keeper | None = None
         self._environment = dict(environment or {})
@@ -130,6 +134,15 @@ class Workspace:
             place.close()
             raise
         return place
+
+    def concealed(self, tool: str, place: Place) -> Callable[[str], bool] | None:
+        """Says of a path relative to the place whether a search there must not show what is in it; None: it may all."""
+        hides = None if self.conceals is None else self.conceals(tool, place.shown, place.real)
+        if hides is None:
+            return None
+        prefix = "" if place.shown == "." else place.shown.rstrip("/") + "/"
+        real = place.real.rstrip("/") + "/"
+        return lambda path: hides(prefix + path, real + path)
 
     async def permits_url(self, tool: str, url: str, *, ask: bool = True) -> str | None:
         """Why a tool may not go to this address, though it was called about another; None when it may."""
