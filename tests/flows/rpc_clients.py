@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tests.flows.hosts import PATIENCE_S, Machine
@@ -64,6 +65,10 @@ class RpcClient:
         assert not response["success"], response
         return str(response["error"])
 
+    def answer(self, question: Message, **fields: Any) -> None:
+        """Answer an `extension_ui_request`."""
+        self.write(json.dumps({"type": "extension_ui_response", "id": question["id"], **fields}).encode() + b"\n")
+
     def close_input(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -119,10 +124,8 @@ class RpcClient:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
-                try:
+                with suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
 
 
 def text_of(message: Message) -> str:
