@@ -28,12 +28,13 @@ DUMP_PAUSE_S: Final = 5.0
 HANDLER_ID: Final = "lemon_otp.recorder"
 STORED: Final = "recorder"
 
+CHILD_ENDED: Final = ("lemon_otp", "supervisor", "child_ended")
 CRASH: Final = ("lemon_otp", "process", "crash")
 LIFECYCLE: Final = (
     CRASH,
     ("lemon_otp", "process", "zombie"),
     ("lemon_otp", "process", "orphan_thread"),
-    ("lemon_otp", "supervisor", "child_ended"),
+    CHILD_ENDED,
     ("lemon_otp", "supervisor", "restart"),
     ("lemon_otp", "supervisor", "start_error"),
     ("lemon_otp", "supervisor", "give_up"),
@@ -54,7 +55,6 @@ class Recorder:
 
     Attributes:
         on_crash: Given the entries so far, the crash last. It must not wait.
-        quiet: Ends of children by these reasons are not remembered, with everything else that is as it should be.
     """
 
     on_crash: Dump | None = None
@@ -88,6 +88,8 @@ class Recorder:
         self, event: tuple[str, ...], measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any
     ) -> None:
         """The telemetry handler."""
+        if event == CHILD_ENDED and metadata.get("reason") == "normal":
+            return  # work that is done is no news
         process = CURRENT.get(None)
         values = [*measurements.items(), *metadata.items()]
         for index, (name, value) in enumerate(values):

@@ -72,6 +72,7 @@ MEANING: dict[str, str] = {
     "coding_agent.subagent.start": "A subagent has its seat and begins; `asked_by` is the process that wants it.",
     "coding_agent.loop_lag.sampled": "How late a timer of the event loop came; only where somebody measures.",
     "coding_agent.execute_code.stop": "A piece of Python code was run.",
+    "coding_agent.permission.asked": "A tool call waits for a person to allow it.",
     "coding_agent.permission.decided": "A tool call was allowed or refused, and by whom.",
 }
 

@@ -16,6 +16,8 @@ from attrs import frozen
 from coding_agent.control.operations import add_host_operations
 from coding_agent.control.protocol import socket_path
 from coding_agent.errors import UnsafeRuntimeDir
+from coding_agent.flight_recorder import start_recorder
+from coding_agent.repl.ledger import Ledger
 from lemon_otp import GenServer, NoReply, Reply, Request, repl
 
 
@@ -50,6 +52,8 @@ class Listener(GenServer[Path | Listening, SocketPath, None, repl.ControlSocket]
         except repl.UnsafeFolder as unsafe:
             raise UnsafeRuntimeDir(options.runtime_dir, str(unsafe)) from unsafe
         add_host_operations()
+        Ledger.start()
+        start_recorder()
         control = repl.ControlSocket(bound, path, unsafe=options.unsafe, about={"program": "coding_agent"})
         control.start()
         return control

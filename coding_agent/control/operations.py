@@ -20,6 +20,8 @@ def _metrics(_: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def add_host_operations() -> None:
     """Let the calling runtime answer what a host does. What was added before under the same names stays."""
+    from coding_agent.repl.operations import OPERATIONS
+
     known = repl.operations()
-    found = (repl.Operation("metrics", _metrics, summary="The Prometheus series of this host."),)
+    found = (*OPERATIONS, repl.Operation("metrics", _metrics, summary="the Prometheus series of this host"))
     repl.add_operation(*(operation for operation in found if operation.name not in known))

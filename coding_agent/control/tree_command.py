@@ -17,7 +17,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     parser.add_argument("--json", action="store_true", help="one line of JSON a host")
     arguments = parser.parse_args(argv)
     folder = runtime_dir(environ)
-    answers = ask_all(folder, {"op": "tree"})
+    answers = ask_all(folder, {"op": "tree", "text": not arguments.json})
     if not answers:
         print(f"no host is running (looked in {folder}); start one with python -m coding_agent", file=sys.stderr)
         return 1

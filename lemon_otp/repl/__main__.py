@@ -2,7 +2,7 @@
 
 import sys
 
-from lemon_otp.repl.main import main
+from lemon_otp.repl_shell.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

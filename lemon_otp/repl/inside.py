@@ -33,9 +33,9 @@ async def run_command(line: str, *, unsafe: bool = False) -> str:
     Raises:
         BadCommand: The line cannot be understood.
     """
-    from lemon_otp.repl.commands import BadCommand, parse, table, watched
-    from lemon_otp.repl.render import help_page, render
-    from lemon_otp.repl.sheets import plain
+    from lemon_otp.repl_shell.commands import BadCommand, parse, table, watched
+    from lemon_otp.repl_shell.render import help_page, render
+    from lemon_otp.repl_shell.sheets import plain
 
     commands = table()
     query = parse(line, commands)

@@ -26,9 +26,10 @@ def look_at_tree(request: Mapping[str, Any]) -> Later:
 
     def finish() -> Answer:
         told = told_tree(nodes, found, busy)
-        return {"os_pid": os.getpid(), "tree": told} | (
-            {"text": introspect.render(nodes)} if request.get("text") else {}
-        )
+        answer: dict[str, Any] = {"os_pid": os.getpid(), "tree": told}
+        if request.get("text"):
+            answer["text"] = introspect.render(nodes)
+        return answer | ({"all": True} if request.get("all") else {})
 
     return Later(finish)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from lemon_otp.repl.drawing import Drawing
-from lemon_otp.repl.sheets import Page, plain
+from lemon_otp.repl_shell.drawing import Drawing
+from lemon_otp.repl_shell.sheets import Page, plain
 
 EVERY_S: Final = 1.0
 LEAVE_KEYS: Final = ("q", "Q", "\x03", "\x04")

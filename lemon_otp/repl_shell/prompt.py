@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lemon_otp.repl.asking import Unreachable
-from lemon_otp.repl.shell import DONE, FAILED, Shell
+from lemon_otp.repl_shell.asking import Unreachable
+from lemon_otp.repl_shell.shell import DONE, FAILED, Shell
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

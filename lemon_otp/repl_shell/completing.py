@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import field, frozen
 
 from lemon_otp.introspect import printable
-from lemon_otp.repl.commands import Argument, Command, quoted
+from lemon_otp.repl_shell.commands import Argument, Command, quoted
 
 
 @frozen

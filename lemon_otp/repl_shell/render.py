@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from lemon_otp.repl.commands import Command
-from lemon_otp.repl.sheets import Cell, Lines, Meaning, Page, Table, cell, lines, page
+from lemon_otp.repl_shell.commands import Command
+from lemon_otp.repl_shell.sheets import Cell, Lines, Meaning, Page, Table, cell, lines, page
 
 Renderer: TypeAlias = Callable[[Mapping[str, Any]], Page]
 
@@ -16,7 +16,9 @@ STATES: Final[Mapping[str, Meaning]] = {
     "dead": "bad",
 }  # fmt: skip
 SHOWN_FIRST: Final = ("phase", "tool", "argument")
-NODES_SHOWN: Final = 400
+SHOWN_ELSEWHERE: Final = ("session", "state", "tools")
+"""Facts that the phase, or the id of the process, says already."""
+ROWS_MAX: Final = 1_000
 
 
 def render(op: str, answer: Mapping[str, Any], more: Mapping[str, Renderer] | None = None) -> Page:
@@ -119,12 +121,14 @@ def frame_line(frame: Mapping[str, Any]) -> str:
 
 
 def _tree(answer: Mapping[str, Any]) -> Page:
-    rows = [row for node in answer["tree"] for row in _tree_rows(node, "", "")]
+    every = [row for node in answer["tree"] for row in _tree_rows(node, "", "")]
+    rows = every if answer.get("all") else every[:ROWS_MAX]
+    left = [] if len(rows) == len(every) else [f"… {len(every) - len(rows)} more; `tree --all`, or `tree PROCESS`"]
     headings = ("process", "pid", "state", "doing", "for", "progress", "tokens", "cost", "box", "restarts")
     kept = [i for i, heading in enumerate(headings) if i < 3 or heading == "doing" or any(row[i].text for row in rows)]
     told = tuple(tuple(row[i] for i in kept) for row in rows)
     right = {i for i, column in enumerate(kept) if column in (1, 4, 5, 6, 7, 8, 9)}
-    return page(Table(tuple(headings[i] for i in kept), told, frozenset(right)))
+    return page(Table(tuple(headings[i] for i in kept), told, frozenset(right)), *([lines(*left)] if left else []))
 
 
 def _tree_rows(node: Mapping[str, Any], lead: str, below: str) -> Iterator[tuple[Cell, ...]]:
@@ -161,7 +165,7 @@ def doing(facts: Mapping[str, Any]) -> str:
         words.append(tool)
     if argument:
         words.append(argument)
-    rest = [f"{name}={value}" for name, value in facts.items() if name not in SHOWN_FIRST]
+    rest = [f"{name}={value}" for name, value in facts.items() if name not in SHOWN_FIRST + SHOWN_ELSEWHERE]
     return " ".join([": ".join([words[0], " ".join(words[1:])]) if len(words) > 1 else "".join(words), *rest]).strip()
 
 

@@ -14,13 +14,13 @@ from typing import Any, Final, TextIO
 
 from attrs import define, field
 
-from lemon_otp.repl.asking import Asker, Unreachable
-from lemon_otp.repl.commands import BadCommand, Command, Query, parse, table, watched
-from lemon_otp.repl.completing import Completion, Names, complete
-from lemon_otp.repl.drawing import Drawing
-from lemon_otp.repl.live import EVERY_S, live
-from lemon_otp.repl.render import Renderer, event_page, help_page, render
-from lemon_otp.repl.sheets import Page, lines
+from lemon_otp.repl_shell.asking import Asker, Unreachable
+from lemon_otp.repl_shell.commands import BadCommand, Command, Query, parse, table, watched
+from lemon_otp.repl_shell.completing import Completion, Names, complete
+from lemon_otp.repl_shell.drawing import Drawing
+from lemon_otp.repl_shell.live import EVERY_S, live
+from lemon_otp.repl_shell.render import Renderer, event_page, help_page, render
+from lemon_otp.repl_shell.sheets import Page, lines
 
 DONE: Final = 0
 FAILED: Final = 1

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TextIO
 
-from lemon_otp.repl.sheets import Cell, Lines, Meaning, Page, Table, plain
+from lemon_otp.repl_shell.sheets import Cell, Lines, Meaning, Page, Table, plain
 
 STYLES: Final[Mapping[Meaning, str]] = {
     "": "",

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lemon_otp.repl.asking import Asker, Unreachable
-from lemon_otp.repl.commands import table
-from lemon_otp.repl.drawing import drawing
-from lemon_otp.repl.prompt import MissingExtra, prompt
-from lemon_otp.repl.shell import FAILED, USAGE, Shell, run_once
+from lemon_otp.repl_shell.asking import Asker, Unreachable
+from lemon_otp.repl_shell.commands import table
+from lemon_otp.repl_shell.drawing import drawing
+from lemon_otp.repl_shell.prompt import MissingExtra, prompt
+from lemon_otp.repl_shell.shell import FAILED, USAGE, Shell, run_once
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,106 @@
+"""Edge. The flight recorder of a host: what it remembers, and the file that is written when a process crashes.
+
+A crash file is `crash-<time>-<process id>.json` in `crashes/` beside the log, of mode 0600, redacted; the newest
+`FILES_MAX` are kept. It is written by a thread: whoever crashed and the rest of the host do not wait for a disk.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from coding_agent.logs import LOGGERS, log_file
+from lemon_ai import redact
+from lemon_otp import Pid, at_exit, recorder, self_pid, wall_ms
+
+FILES_MAX: Final = 20
+CRASH_FOLDER: Final = "crashes"
+
+EVENTS: Final = (
+    ("lemon_ai", "dispatcher", "rejected"),
+    ("lemon_ai", "model_call", "start"),
+    ("lemon_ai", "model_call", "stop"),
+    ("lemon_ai", "retry_helper", "retry"),
+    ("lemon_ai", "circuit_breaker", "opened"),
+    ("lemon_ai", "circuit_breaker", "reopened"),
+    ("lemon_ai", "circuit_breaker", "half_opened"),
+    ("lemon_ai", "circuit_breaker", "closed"),
+    ("lemon_agent", "loop", "start"),
+    ("lemon_agent", "loop", "end"),
+    ("lemon_agent", "tool_task", "start"),
+    ("lemon_agent", "tool_task", "end"),
+    ("lemon_agent", "tool_task", "error"),
+    ("lemon_agent", "tool_task", "orphaned"),
+    ("lemon_agent", "subagent", "spawn"),
+    ("lemon_agent", "subagent", "end"),
+    ("coding_agent", "permission", "asked"),
+    ("coding_agent", "permission", "decided"),
+    ("coding_agent", "subagent", "start"),
+)
+"""What a host remembers beside what happens to processes. None of it holds prompts, answers or arguments."""
+
+
+def start_recorder(environ: Mapping[str, str] = os.environ) -> recorder.Recorder:
+    """Remember from now on, until the calling process ends; a crash is written to a file."""
+    kept = recorder.Recorder.start(EVENTS, on_crash=_writer(crash_folder(environ)))
+    tap = recorder.LogTap(kept)
+    for name in LOGGERS:
+        logging.getLogger(name).addHandler(tap)
+
+    def leave(_pid: Pid, _reason: Any) -> None:
+        for name in LOGGERS:
+            logging.getLogger(name).removeHandler(tap)
+
+    at_exit(self_pid(), leave)
+    return kept
+
+
+def crash_folder(environ: Mapping[str, str]) -> Path:
+    """Where crash files are kept."""
+    return log_file(environ).parent / CRASH_FOLDER
+
+
+def crash_files(environ: Mapping[str, str]) -> list[Path]:
+    """The crash files, newest first."""
+    return sorted(crash_folder(environ).glob("crash-*.json"), key=lambda path: path.name, reverse=True)
+
+
+def _writer(folder: Path) -> Callable[[list[dict[str, Any]]], None]:
+    def on_crash(entries: list[dict[str, Any]]) -> None:
+        name = f"crash-{wall_ms():013d}-{os.getpid()}.json"
+        threading.Thread(target=partial(write_crash, folder / name, entries), name="crash file", daemon=True).start()
+
+    return on_crash
+
+
+def write_crash(path: Path, entries: list[dict[str, Any]]) -> None:
+    """Write one crash file, and take the oldest away. What cannot be written is dropped: the log has the crash, too."""
+    text = redacted_json({"os_pid": os.getpid(), "entries": entries})
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        for old in sorted(path.parent.glob("crash-*.json"))[:-FILES_MAX]:
+            old.unlink(missing_ok=True)
+
+
+def redacted_json(value: Any) -> str:
+    """The value as JSON with everything that looks like a credential taken out of its texts."""
+    return json.dumps(redacted(value), indent=1, default=str, ensure_ascii=False) + "\n"
+
+
+def redacted(value: Any) -> Any:
+    """The value with its texts redacted, wherever they stand."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {str(key): redacted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item) for item in value]
+    return value

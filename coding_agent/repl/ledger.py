@@ -1,0 +1,234 @@
+"""Edge. What each run of a model is at, how long, and what its session has used up; kept from telemetry.
+
+A plain handler of a few events a turn. The numbers are those of this host, since it started; the session file is not
+read. A run that is over leaves only its session's sums.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from coding_agent import session_registry
+from lemon_otp import Pid, alive, current_runtime, info, monotonic_s, repl, self_pid, telemetry
+
+HANDLER_ID: Final = "coding_agent.ledger"
+STORED: Final = "coding_agent.ledger"
+SESSIONS_MAX: Final = 10_000
+"""Sessions whose sums are kept; the one that was used longest ago goes first."""
+CHILD_TOOLS: Final = frozenset({"task", "agent", "ask_parent"})
+"""Tools that wait for another agent."""
+
+LOOP_START: Final = ("lemon_agent", "loop", "start")
+LOOP_END: Final = ("lemon_agent", "loop", "end")
+CALL_START: Final = ("lemon_ai", "model_call", "start")
+CALL_STOP: Final = ("lemon_ai", "model_call", "stop")
+TOOL_START: Final = ("lemon_agent", "tool_task", "start")
+TOOL_ENTERED: Final = ("lemon_agent", "tool_task", "entered")
+TOOL_END: Final = ("lemon_agent", "tool_task", "end")
+TOOL_ERROR: Final = ("lemon_agent", "tool_task", "error")
+ASKED: Final = ("coding_agent", "permission", "asked")
+DECIDED: Final = ("coding_agent", "permission", "decided")
+SUBAGENT: Final = ("coding_agent", "subagent", "start")
+EVENTS: Final = (
+    LOOP_START, LOOP_END, CALL_START, CALL_STOP, TOOL_START, TOOL_ENTERED, TOOL_END, TOOL_ERROR, ASKED, DECIDED,
+    SUBAGENT,
+)  # fmt: skip
+
+
+@define(eq=False)
+class Working:
+    """A tool call that is going on."""
+
+    name: str
+    since_s: float
+    pid: Pid | None = None
+
+
+@define(eq=False)
+class Run:
+    """A run that is going on.
+
+    Attributes:
+        loop: Its process.
+        began_s: When it began.
+        progress_s: When anything last happened in it.
+        calls: Model calls under way.
+        tools: Tool calls under way, by their ids.
+        asking: Calls whose permission is asked for, and since when.
+    """
+
+    session_id: str
+    loop: Pid
+    model: str
+    began_s: float
+    progress_s: float
+    calls: dict[int, float] = field(factory=dict)
+    tools: dict[str, Working] = field(factory=dict)
+    asking: dict[str, float] = field(factory=dict)
+
+    def phase(self) -> tuple[str, str, float]:
+        """What it waits for, the tool if that is one, and since when."""
+        if self.asking:
+            call_id, since_s = next(iter(self.asking.items()))
+            return "permission", self.tools[call_id].name if call_id in self.tools else "", since_s
+        if self.tools:
+            oldest = min(self.tools.values(), key=lambda working: working.since_s)
+            only_children = all(working.name in CHILD_TOOLS for working in self.tools.values())
+            more = f" and {len(self.tools) - 1} more" if len(self.tools) > 1 else ""
+            return "child" if only_children else "tool", oldest.name + more, oldest.since_s
+        if self.calls:
+            return "model", "", next(iter(self.calls.values()))
+        return "model" if self.progress_s == self.began_s else "itself", "", self.progress_s
+
+
+@define(eq=False)
+class Used:
+    """What a session has used up since this host started."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0
+
+
+@define(eq=False)
+class Ledger:
+    """The runs of this host and the sums of its sessions."""
+
+    runs: dict[Pid, Run] = field(factory=dict)
+    used: dict[str, Used] = field(factory=dict)
+    parents: dict[str, str] = field(factory=dict)
+    _call_of: dict[int, tuple[Run | None, str]] = field(factory=dict)
+
+    @classmethod
+    def start(cls) -> "Ledger":
+        """The ledger of the calling runtime, kept from now on."""
+        found: Ledger | None = current_runtime().store.get(STORED)
+        if found is None:
+            found = current_runtime().store[STORED] = cls()
+            telemetry.attach_many(HANDLER_ID, EVENTS, found.heard)
+            repl.add_details("coding_agent", found.details)
+        return found
+
+    def heard(self, event: tuple[str, ...], measured: Mapping[str, Any], told: Mapping[str, Any], _: Any) -> None:
+        """The telemetry handler."""
+        me = self_pid()
+        now_s = monotonic_s()
+        if event == LOOP_START:
+            self._forget_dead()
+            session_id = told.get("session_id")
+            self.runs[me] = Run(str(session_id or ""), me, str(told.get("model")), now_s, now_s)
+            return
+        if event == LOOP_END:
+            self.runs.pop(me, None)
+            return
+        if event == SUBAGENT:
+            self._enter_child(str(told.get("session_id")), str(told.get("parent_session_id")))
+            return
+        if event == CALL_STOP:
+            self._called(measured, told, now_s)
+            return
+        run = self.runs.get(me) or self.runs.get(told.get("loop"))  # type: ignore[arg-type]
+        if event == CALL_START:
+            self._call_of[told["call_id"]] = (run, "" if run is None else run.session_id)
+            if run is not None:
+                run.calls[told["call_id"]] = run.progress_s = now_s
+        elif run is not None:
+            _tool_event(run, event, str(told.get("tool_call_id")), told, now_s)
+            run.progress_s = now_s
+
+    def _forget_dead(self) -> None:
+        """A run whose process was killed may not have said that it is over."""
+        for loop in [loop for loop in self.runs if not alive(loop)]:
+            del self.runs[loop]
+
+    def _enter_child(self, session_id: str, parent_id: str) -> None:
+        self.parents[session_id] = parent_id
+        while len(self.parents) > SESSIONS_MAX:
+            del self.parents[next(iter(self.parents))]
+
+    def _called(self, measured: Mapping[str, Any], told: Mapping[str, Any], now_s: float) -> None:
+        run, session_id = self._call_of.pop(told["call_id"], (None, ""))
+        if run is not None:
+            run.calls.pop(told["call_id"], None)
+            run.progress_s = now_s
+        used = self.used.pop(session_id, None) or Used()
+        used.tokens += sum(
+            measured.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_read", "cache_write")
+        )
+        used.cost += measured.get("cost", 0.0)
+        used.calls += 1
+        self.used[session_id] = used  # now the one used last
+        while len(self.used) > SESSIONS_MAX:
+            del self.used[next(iter(self.used))]
+
+    # For whoever looks.
+
+    def run_of(self, session_id: str) -> Run | None:
+        """The run of a session that is going on."""
+        return next((run for run in list(self.runs.values()) if run.session_id == session_id and alive(run.loop)), None)
+
+    def children_of(self, session_id: str) -> list[str]:
+        """The sessions that were started for this one."""
+        return [child for child, parent in list(self.parents.items()) if parent == session_id]
+
+    def details(self) -> Mapping[Pid, repl.Detail]:
+        """What is known of the processes of runs and sessions."""
+        now_s = monotonic_s()
+        sessions = {
+            key: pid for key in session_registry.list_ids() if (pid := session_registry.lookup(key)) is not None
+        }
+        below: dict[str, list[Pid]] = {}
+        for child, parent in list(self.parents.items()):
+            if child in sessions:
+                below.setdefault(parent, []).append(sessions[child])
+        runs = {run.session_id: run for run in list(self.runs.values()) if alive(run.loop)}
+        found = {run.loop: _detail(run, now_s) for run in runs.values()}
+        for session_id, pid in sessions.items():
+            used = self.used.get(session_id, Used())
+            run = runs.get(session_id)
+            base = repl.Detail({"phase": "idle"}) if run is None else _detail(run, now_s)
+            found[pid] = repl.Detail(
+                base.shown, base.elapsed_s, base.progress_s, used.tokens, used.cost, tuple(below.get(session_id, ()))
+            )
+        return found
+
+
+def _tool_event(run: Run, event: tuple[str, ...], call_id: str, told: Mapping[str, Any], now_s: float) -> None:
+    if event == TOOL_START:
+        run.tools[call_id] = Working(str(told.get("tool_name")), now_s)
+    elif event == TOOL_ENTERED:
+        working = run.tools.setdefault(call_id, Working(str(told.get("tool_name")), now_s))
+        working.pid = self_pid()
+    elif event in (TOOL_END, TOOL_ERROR):
+        run.tools.pop(call_id, None)
+    elif event == ASKED:
+        run.asking[call_id] = now_s
+        run.tools.setdefault(call_id, Working(str(told.get("tool_name")), now_s))
+    elif event == DECIDED and run.asking.pop(call_id, None) is not None and told.get("decision") != "allowed":
+        run.tools.pop(call_id, None)
+
+
+def _detail(run: Run, now_s: float) -> repl.Detail:
+    phase, tool, since_s = run.phase()
+    shown = {"phase": phase}
+    if tool:
+        shown["tool"] = tool
+    argument = _argument(run)
+    if argument:
+        shown["argument"] = argument
+    return repl.Detail(shown, now_s - since_s, now_s - run.progress_s)
+
+
+def _argument(run: Run) -> str:
+    """The main argument of the tool call that has been going on longest, as its process tells it."""
+    for working in sorted(run.tools.values(), key=lambda working: working.since_s):
+        if working.pid is not None and alive(working.pid):
+            return str(info(working.pid).facts.get("argument", ""))
+    return ""
+
+
+def ledger() -> Ledger | None:
+    """The ledger of the calling runtime, if it has one."""
+    found: Ledger | None = current_runtime().store.get(STORED)
+    return found
