@@ -137,6 +137,8 @@ def _say(error: object, code: int) -> int:
 COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "tree": _tree_command,
     "sessions": _sessions_command,
+    "repl": _command("coding_agent.repl.repl_command"),
+    "demo-host": _command("coding_agent.demo_host"),
     "metrics": _metrics_command,
     "rewind": _rewind_command,
     "config": _config_command,
@@ -146,5 +148,7 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "auth": _command("coding_agent.login_command", "auth"),
     "models": _command("coding_agent.models_command"),
     "doctor": _command("coding_agent.doctor.command"),
+    "serve": _command("coding_agent.serving.serve"),
+    "attach": _command("coding_agent.serving.attach"),
     "mcp": _command("coding_agent.mcp.mcp_command"),
 }
