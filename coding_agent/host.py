@@ -139,6 +139,7 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "sessions": _sessions_command,
     "repl": _command("coding_agent.repl.repl_command"),
     "demo-host": _command("coding_agent.demo_host"),
+    "report": _command("coding_agent.report_command"),
     "metrics": _metrics_command,
     "rewind": _rewind_command,
     "config": _config_command,
@@ -151,4 +152,5 @@ COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "serve": _command("coding_agent.serving.serve"),
     "attach": _command("coding_agent.serving.attach"),
     "mcp": _command("coding_agent.mcp.mcp_command"),
+    "acp": _command("coding_agent.acp.stdio"),
 }

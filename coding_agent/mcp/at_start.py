@@ -2,12 +2,18 @@
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve, frozen
+
 from coding_agent.session.options import SessionOptions
+from lemon_otp import Pid
 
 if TYPE_CHECKING:
     from coding_agent.hosting.running import HostRun
+    from coding_agent.mcp.entries import ServerEntry
     from coding_agent.settings import Settings
 
 
@@ -17,15 +23,43 @@ async def with_configured_servers(options: SessionOptions, settings: "Settings",
     Servers of the project are left out until it is trusted. None of them can keep the session from starting; what is
     wrong with one becomes a line of `notices`.
     """
-    if not settings.resources.use_mcp or not any_files(settings):
+    given = next((owner for join in options.companions if isinstance(owner := _owner(join), _Given)), None)
+    files = settings.resources.use_mcp and any_files(settings)
+    if given is None and not files:
         return options
-    from coding_agent.mcp.config_files import read_servers
+    from coding_agent.mcp.config_files import Configured, read_servers
     from coding_agent.mcp.session_servers import notices_of, with_mcp
 
-    configured = await asyncio.to_thread(read_servers, settings.cwd, os.environ, trusted=settings.trusted)
+    configured = Configured()
+    if files:
+        configured = await asyncio.to_thread(read_servers, settings.cwd, os.environ, trusted=settings.trusted)
+    if given is not None:
+        configured = configured.with_entries(given.entries)
+        others = tuple(join for join in options.companions if _owner(join) is not given)
+        options = evolve(options, companions=others)
     options = await with_mcp(options, configured)
     notices += await notices_of(options)
     return options
+
+
+def with_given_servers(options: SessionOptions, entries: "tuple[ServerEntry, ...]") -> SessionOptions:
+    """The options, with servers that a front end was given for this session; they win over configured ones by name."""
+    return evolve(options, companions=(*options.companions, _Given(entries).join))
+
+
+@frozen
+class _Given:
+    """Servers that wait to be started with those that are configured."""
+
+    entries: "tuple[ServerEntry, ...]"
+
+    def join(self, _session: Pid, _file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
+        """They were never started; nothing goes along."""
+        return {}
+
+
+def _owner(join: Any) -> Any:
+    return getattr(join, "__self__", None)
 
 
 def any_files(settings: "Settings") -> bool:

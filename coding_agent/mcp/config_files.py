@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from coding_agent.mcp.entries import BadEntry, Scope, ServerEntry, entry_from
 from coding_agent.mcp.places import project_files, user_files
@@ -33,6 +33,11 @@ class Configured:
     entries: tuple[ServerEntry, ...] = ()
     problems: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+
+    def with_entries(self, entries: Iterable[ServerEntry]) -> "Configured":
+        """The same with these servers, which win by name."""
+        named = {entry.name: entry for entry in (*self.entries, *entries)}
+        return evolve(self, entries=tuple(named.values()))
 
 
 @frozen

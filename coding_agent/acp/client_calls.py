@@ -1,0 +1,105 @@
+"""Edge. What an agent may ask its client about one session: files as the editor has them, terminals, permission."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, frozen
+
+from coding_agent.acp.wire import Wire
+
+
+@frozen
+class Capabilities:
+    """What the client said it can do; what it did not say is never asked of it."""
+
+    read_files: bool = False
+    write_files: bool = False
+    terminals: bool = False
+
+    @classmethod
+    def of(cls, told: Any) -> "Capabilities":
+        """From the `clientCapabilities` of `initialize`, which may be missing."""
+        files = getattr(told, "fs", None)
+        return cls(
+            read_files=bool(getattr(files, "read_text_file", False)),
+            write_files=bool(getattr(files, "write_text_file", False)),
+            terminals=bool(getattr(told, "terminal", False)),
+        )
+
+
+@define(eq=False)
+class ClientCalls:
+    """Requests to the client about one session. Each raises `wire.Refused` when the client answers with an error.
+
+    Attributes:
+        session_id: Known once the session is open.
+    """
+
+    wire: Wire
+    session_id: str = ""
+
+    def update(self, update: Mapping[str, Any]) -> None:
+        """Tell the client what happened."""
+        self.wire.notify("session/update", {"sessionId": self.session_id, "update": update})
+
+    async def permission(self, tool_call: Mapping[str, Any], options: Sequence[Mapping[str, str]]) -> str | None:
+        """The id of the option a person took; None when they took none."""
+        answer = await self._ask("session/request_permission", toolCall=tool_call, options=options)
+        outcome = answer.get("outcome")
+        if not isinstance(outcome, Mapping) or outcome.get("outcome") != "selected":
+            return None
+        chosen = outcome.get("optionId")
+        return chosen if isinstance(chosen, str) else None
+
+    async def read_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+        """A file as the editor has it, unsaved changes included."""
+        bounds = {name: value for name, value in (("line", line), ("limit", limit)) if value is not None}
+        answer = await self._ask("fs/read_text_file", path=path, **bounds)
+        content = answer.get("content")
+        return content if isinstance(content, str) else ""
+
+    async def write_file(self, path: str, content: str) -> None:
+        """Have the editor write a file."""
+        await self._ask("fs/write_text_file", path=path, content=content)
+
+    async def create_terminal(
+        self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, byte_limit: int
+    ) -> str:
+        """Start a program in a terminal of the client's; its id. It must be released."""
+        answer = await self._ask(
+            "terminal/create",
+            command=command,
+            args=list(args),
+            env=[{"name": name, "value": value} for name, value in env.items()],
+            cwd=cwd,
+            outputByteLimit=byte_limit,
+        )
+        return str(answer.get("terminalId", ""))
+
+    async def terminal_output(self, terminal: str) -> tuple[str, bool]:
+        """What a terminal's program printed, and whether some of it was left out."""
+        answer = await self._ask("terminal/output", terminalId=terminal)
+        return str(answer.get("output", "")), answer.get("truncated") is True
+
+    async def wait_for_exit(self, terminal: str) -> tuple[int | None, str | None]:
+        """The exit code and the signal of a terminal's program, once it has ended."""
+        answer = await self._ask("terminal/wait_for_exit", terminalId=terminal)
+        code, signal = answer.get("exitCode"), answer.get("signal")
+        return (code if isinstance(code, int) else None), (signal if isinstance(signal, str) else None)
+
+    async def kill_terminal(self, terminal: str) -> None:
+        """End a terminal's program; the terminal stays until it is released."""
+        await self._ask("terminal/kill", terminalId=terminal)
+
+    async def release_terminal(self, terminal: str) -> None:
+        """Give a terminal up, whatever runs in it."""
+        await self._ask("terminal/release", terminalId=terminal)
+
+    def give_up_terminal(self, terminal: str) -> None:
+        """End and release a terminal without waiting for the answers."""
+        for method in ("terminal/kill", "terminal/release"):
+            self.wire.post(method, {"sessionId": self.session_id, "terminalId": terminal})
+
+    async def _ask(self, method: str, **params: Any) -> Mapping[str, Any]:
+        answer = await self.wire.send_request(method, {"sessionId": self.session_id, **params})
+        return answer if isinstance(answer, Mapping) else {}

@@ -1,0 +1,89 @@
+"""Edge. `python -m coding_agent acp`: an editor on standard input and output.
+
+Standard output carries the protocol and nothing else. When the editor goes, or closes its end, what runs is aborted and
+stored and the program ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from coding_agent.acp.agent import Agent
+from coding_agent.errors import CodingAgentError
+from coding_agent.hosting.running import HostRun, Interrupted
+from coding_agent.rpc.framing import LINE_BYTES_MAX, LineSplitter, encode
+from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
+from lemon_otp import CallFailed, receive, self_pid
+
+BACKLOG_MAX: Final = 512 * 1024 * 1024
+"""A client that leaves so much unread is gone for us."""
+ENDING_S: Final = 20.0
+"""How long a client that is gone keeps the program, at most."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+async def run_acp(host: HostRun) -> int:
+    """Serve the protocol on standard input and output until the client goes; the exit code."""
+    incoming, outgoing = take_standard_streams()
+    for notice in host.notices:
+        _log.info("%s", notice)
+    output = OutputPipe(outgoing, self_pid())
+    agent = Agent(host, lambda message: output.write(encode(message)))
+    try:
+        code = await _serve(agent, InputPipe(incoming, self_pid()), output)
+        with suppress(CodingAgentError, CallFailed, TimeoutError):
+            async with asyncio.timeout(ENDING_S):
+                await agent.close()
+                await agent.wire.settled()
+    finally:
+        output.close()
+    return code
+
+
+async def _serve(agent: Agent, incoming: InputPipe, output: OutputPipe) -> int:
+    splitter = LineSplitter(LINE_BYTES_MAX)
+    while True:
+        match await receive():
+            case Received(data):
+                incoming.taken()
+                for line in splitter.feed(data):
+                    await agent.wire.take(line)
+                if output.backlog > BACKLOG_MAX:
+                    _log.warning("the client does not read: %d bytes wait", output.backlog)
+                    return 1
+            case InputEnded():
+                for line in splitter.finish():
+                    await agent.wire.take(line)
+                return 0
+            case OutputClosed(reason):
+                _log.info("nobody reads the output: %s", reason)
+                return 0
+            case Interrupted():
+                return 130
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command.
+
+    Raises:
+        BadUsage: The command line cannot be used, or the protocol's library is missing.
+    """
+    import os
+    from importlib.util import find_spec
+
+    from coding_agent import logs
+    from coding_agent.arguments import parse
+    from coding_agent.errors import BadUsage
+    from coding_agent.hosting.running import prepared, run_host
+    from coding_agent.settings import settings_of
+
+    if find_spec("acp") is None:
+        raise BadUsage("the Agent Client Protocol needs the extra `acp`: pip install 'lemon-agents[acp]'")
+    arguments = parse(argv)
+    if arguments.prompt is not None:
+        raise BadUsage("with acp the prompts come from the editor")
+    logs.set_up(os.environ, verbose=arguments.verbose)
+    return run_host(run_acp, prepared(arguments, settings_of(arguments, os.environ)))

@@ -1,0 +1,55 @@
+"""Pure. One prompt of a client from its beginning to the reason it stopped; there is one at a time in a session."""
+
+import asyncio
+from typing import Any, Final
+
+from attrs import define, field
+
+STOP_REASONS: Final = {"length": "max_tokens"}
+"""Reasons of a model's last answer that are not `end_turn`."""
+
+
+class TurnFailed(Exception):
+    """The run ended in an error; the text says which."""
+
+
+@define(eq=False)
+class Turn:
+    """A prompt that is being worked on.
+
+    Attributes:
+        done: The reason it stopped, or `TurnFailed`.
+        started: Its run has begun, so that the next end is its own.
+        cancelled: The client took it back.
+        last_stop: Why the model stopped last.
+        error: What the last answer said went wrong.
+        echoed: The prompt itself has come by.
+    """
+
+    done: "asyncio.Future[str]" = field(factory=lambda: asyncio.get_running_loop().create_future())
+    started: bool = False
+    cancelled: bool = False
+    last_stop: str = "stop"
+    error: str | None = None
+    echoed: bool = False
+
+    def settle(self, outcome: str, reason: Any = None) -> None:
+        """The run is over."""
+        if self.done.done() or not (self.started or self.cancelled):
+            return
+        if self.cancelled or outcome == "aborted":
+            self.done.set_result("cancelled")
+        elif outcome == "budget":
+            self.done.set_result("max_turn_requests")
+        elif outcome == "error":
+            self.fail(self.error or str(reason or "the run ended in an error"))
+        else:
+            self.done.set_result(STOP_REASONS.get(self.last_stop, "end_turn"))
+
+    def fail(self, why: str) -> None:
+        """The run broke."""
+        if not self.done.done():
+            if self.cancelled:
+                self.done.set_result("cancelled")
+            else:
+                self.done.set_exception(TurnFailed(why))
