@@ -15,7 +15,9 @@ CodingAgentError
 ├── McpServerUnavailable     a server of the Model Context Protocol is not connected; `why` says why
 ├── BadCredentialFile        the file of stored credentials cannot be read or changed; `path` and `problem` say why
 ├── LoginRefused             a login at a vendor's did not come about; nothing was stored
+├── BadExtension             an extension cannot be loaded, or registers what cannot be
 ├── HostUnreachable          no running host answered at its control socket
+├── ServeFailed              a host that keeps sessions could not be started or stopped
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
 ├── UnreadableFile           a file of a person's or a project's gave no text
 ├── SessionError             something about one session file; `path` names it
@@ -206,8 +208,28 @@ class LoginRefused(CodingAgentError):
     """A login at a vendor's did not come about. Nothing was stored."""
 
 
+@define(eq=False)
+class BadExtension(CodingAgentError):
+    """An extension cannot be loaded, or registers what cannot be; the others are not affected.
+
+    Attributes:
+        name: Which one.
+        problem: What is wrong.
+    """
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"extension {self.name}: {self.problem}"
+
+
 class HostUnreachable(CodingAgentError):
     """No running host answered at its control socket."""
+
+
+class ServeFailed(CodingAgentError):
+    """A host that keeps sessions could not be started or stopped; the text says why."""
 
 
 @define(eq=False)

@@ -31,6 +31,10 @@ DAMAGED: Final = 1
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; the exit status: 0 well, 1 `check` found damage, 2 it could not be done."""
+    if argv[:1] in (["live"], ["stop"]):  # about what runs, not about files
+        from coding_agent.serving import live_command
+
+        return getattr(live_command, argv[0])(argv[1:])  # type: ignore[no-any-return]
     arguments = _parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -45,7 +49,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="coding_agent sessions", description="Look at stored sessions.")
+    parser = argparse.ArgumentParser(
+        prog="coding_agent sessions",
+        description="Look at stored sessions.",
+        epilog="sessions live lists those that run now, sessions stop ID ends one",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (command, description) in _COMMANDS.items():
         one = commands.add_parser(name, help=description, description=description)

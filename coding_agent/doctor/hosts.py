@@ -8,6 +8,7 @@ from pathlib import Path
 from coding_agent.control.client import ask, os_pid_of, sockets
 from coding_agent.doctor.finding import Finding, Place
 from coding_agent.errors import HostUnreachable
+from coding_agent.serving.hosts import is_alive
 from coding_agent.settings import runtime_dir
 
 
@@ -33,19 +34,6 @@ def _silent(path: Path, os_pid: int) -> Finding:
         said = f"process {os_pid} does not answer at {path}"
         return Finding("hosts", "warn", said, f"see what it does; kill -TERM {os_pid} ends it well", facts)
     return Finding("hosts", "warn", f"a host that was killed left {path}", f"rm {path}", facts)
-
-
-def is_alive(os_pid: int) -> bool:
-    """Does a process with this id run?"""
-    import os
-
-    try:
-        os.kill(os_pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return os_pid > 0
 
 
 def _pid(path: Path) -> int:

@@ -12,25 +12,29 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from attrs import field
+from attrs import evolve, field
 
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener
-from coding_agent.errors import UnsafeRuntimeDir
+from coding_agent.errors import BadUsage, UnsafeRuntimeDir
 from coding_agent.mcp.at_start import servers_extra
 from coding_agent.measuring import Measuring, begin
 from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.resources import Resources, load_resources
+from coding_agent.serving.operations import offer
 from coding_agent.settings import Settings
 from coding_agent.user_models import UserModels, user_models
-from lemon_ai import use_catalog
+from lemon_ai import canonical, use_catalog
 from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
+    from coding_agent.extensions.runner import Extensions
+    from coding_agent.hosting.dialogs import Dialogs
     from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
     from coding_agent.hosting.options import Extra
+    from coding_agent.session.options import SessionOptions
 
 WATCHDOG_S: Final = 1.0
 """Who holds the event loop for longer is named in the log file, with its stack."""
@@ -51,6 +55,7 @@ class HostRun:
         known: The catalogue and the keys a person's own file names.
         resources: What the person and the project say in files.
         hooks: What extensions do with prompts.
+        extensions: Those that were loaded; None without any.
         environ: The environment it was started with.
         keeps_sessions: A session goes on when the last client leaves it, as `serve` wants it.
         notices: Lines for the person that were found on the way, told once.
@@ -67,6 +72,7 @@ class HostRun:
     extras: "list[Extra]" = field(factory=list)
     resources: Resources | None = None
     hooks: "PromptHooks | None" = None
+    extensions: "Extensions | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
 
     @property
@@ -76,7 +82,34 @@ class HostRun:
 
     def all_extras(self) -> "list[Extra]":
         """What adds to the options of a session: whatever was put in, then MCP servers, where some are configured."""
-        return [*self.extras, servers_extra(self)]
+        extras = [*self.extras, servers_extra(self)]
+        return extras if self.extensions is None else [*extras, self._with_extensions]
+
+    async def _with_extensions(self, options: "SessionOptions", dialogs: "Dialogs | None") -> "SessionOptions":
+        from coding_agent.extensions.joining import with_extensions
+
+        assert self.extensions is not None
+        return with_extensions(options, self.extensions, dialogs, self.notices)
+
+    def read_files(self) -> list[str]:
+        """Read what the person and the project say in files, extensions first; what is wrong with them, a line each."""
+        from coding_agent.resources.extension_files import sources
+
+        settings, problems = self.settings, list[str]()
+        self.extensions = self.hooks = None
+        if next(sources(settings, trusted=settings.trusted, problems=problems), None) is not None or problems:
+            from coding_agent.extensions.prompt_hooks import ExtensionPrompts
+            from coding_agent.extensions.runner import Extensions
+
+            self.extensions = Extensions.load(settings, trusted=settings.trusted)
+            self.hooks = ExtensionPrompts(self.extensions)
+            self.extensions.take_flags(self.arguments.extra)
+            settings = self.extensions.with_places(settings)
+            problems = self.extensions.problems
+        elif self.arguments.extra:
+            raise BadUsage(f"unrecognized arguments: {' '.join(self.arguments.extra)}; see --help")
+        self.resources = load_resources(settings, trusted=settings.trusted)
+        return [*problems, *self.resources.problems]
 
     async def decide_trust(self, trusted: bool) -> None:
         """Remember whether the person trusts this project; it counts for the sessions that are opened from now on."""
@@ -86,7 +119,7 @@ class HostRun:
         if self.settings.trust is not None:
             await asyncio.to_thread(decide, self.settings.trust, trusted)
             self.settings = settings_of(self.arguments, self.environ)
-            self.resources = load_resources(self.settings, trusted=self.settings.trusted)
+            self.notices += self.read_files()
 
     @property
     def sessions(self) -> "OpenSessions":
@@ -108,15 +141,17 @@ def prepared(arguments: Arguments, settings: Settings) -> HostRun:
     Raises:
         BadUsage: The model asked for is not known, or the person's own models file cannot be used.
     """
-    known = user_models(os.environ)
+    known = user_models(os.environ, base_url=arguments.base_url)
     choice = choose_model(settings, known.catalog)
-    resources = load_resources(settings, trusted=settings.trusted)
-    host = HostRun(arguments, settings, choice, known, resources=resources)
+    if arguments.api_key:
+        given = {canonical(choice.model.provider): arguments.api_key}
+        known = evolve(known, credentials=evolve(known.credentials, given=given))
+    host = HostRun(arguments, settings, choice, known)
     if choice.notice:
         host.notices.append(choice.notice)
     if settings.trust is not None and (waits := settings.trust.notice()):
         host.notices.append(waits)
-    host.notices += [*settings.problems, *resources.problems]
+    host.notices += [*settings.problems, *host.read_files()]
     return host
 
 
@@ -142,9 +177,12 @@ async def _main(body: Body, host: HostRun) -> int:
             use_catalog(host.known.catalog)
             measuring = await begin(host.arguments, os.environ)
             await listen(host.settings)
+            offer(host)
             return await body(host)
         finally:
             await stop_all()
+            if host.extensions is not None:
+                await host.extensions.finished()
             if measuring is not None:
                 await measuring.end()
 

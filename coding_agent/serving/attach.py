@@ -1,0 +1,122 @@
+"""Edge. `python -m coding_agent attach [ID]`: a terminal, or a program, on a session of a host that runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from attrs import frozen
+
+from coding_agent.errors import BadUsage, NoSuchSession
+from coding_agent.serving.hosts import LiveHost, live_hosts, with_session
+from coding_agent.settings import runtime_dir
+
+START_ONE: Final = "start one with: python -m coding_agent serve --detach"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(f"{message}; see --help")
+
+
+@frozen
+class Target:
+    """What to become a client of.
+
+    Attributes:
+        host: Whose session it is.
+        request: Which one, as the operation `rpc` takes it.
+    """
+
+    host: LiveHost
+    request: Mapping[str, Any]
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+    """Look at a session until the person leaves; it goes on without them.
+
+    Raises:
+        NoSuchSession: No host runs that session, or none serves this folder.
+        HostUnreachable: It ended meanwhile, or refused.
+    """
+    environ = os.environ if environ is None else environ
+    parser = _Parser(
+        prog="python -m coding_agent attach",
+        description="A terminal on a session that a host keeps alive. Leaving it ends nothing.",
+        epilog="Without ID: the session of this folder's host that was opened last, or a new one.",
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="a session's id, its beginning, or its name")
+    parser.add_argument("--new", action="store_true", help="a new session in the host of this folder")
+    parser.add_argument("--session", metavar="FILE", help="let the host of this folder go on with this file")
+    parser.add_argument("--cwd", metavar="DIR", help="the folder that the host serves (default: this one)")
+    parser.add_argument(
+        "--mode", choices=("text", "rpc"), default="text", help="rpc: commands in, events out, as lines"
+    )
+    parser.add_argument(
+        "--rpc-deltas", action="store_true", help="with --mode rpc: message_update without the message so far"
+    )
+    parser.add_argument("--no-colour", action="store_true", help="no colours")
+    arguments = parser.parse_args(argv)
+    if sum(bool(one) for one in (arguments.id, arguments.new, arguments.session)) > 1:
+        raise BadUsage("ID, --new and --session each name a session; give one of them")
+    target = chosen(arguments, live_hosts(runtime_dir(environ)))
+    if arguments.mode == "rpc":
+        from coding_agent.serving.raw_lines import pump
+
+        return pump(target.host.socket, {**target.request, "rpcDeltas": arguments.rpc_deltas})
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadUsage("this is no terminal; a program attaches with --mode rpc")
+    from lemon_otp import run
+
+    return run(_terminal, target, environ, arguments.no_colour)
+
+
+def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost]) -> Target:
+    """The host and the session that are meant.
+
+    Raises:
+        NoSuchSession: There is none, or several fit; the text names what there is.
+    """
+    if arguments.id:
+        return _by_id(arguments.id, hosts)
+    cwd = Path(arguments.cwd or ".").resolve()
+    here = [host for host in hosts if host.cwd == str(cwd)]
+    host = next((host for host in here if host.serving), here[0] if here else None)
+    if host is None:
+        others = f"; there are hosts for {', '.join(sorted({host.cwd for host in hosts}))}" if hosts else ""
+        raise NoSuchSession(f"no host serves {cwd}{others}; {START_ONE}")
+    if arguments.session:
+        return Target(host, {"file": str(Path(arguments.session).absolute())})
+    if arguments.new or not host.sessions:
+        return Target(host, {})
+    return Target(host, {"session": host.sessions[-1].id})
+
+
+def _by_id(wanted: str, hosts: Sequence[LiveHost]) -> Target:
+    found = with_session(hosts, wanted)
+    if len(found) == 1:
+        host, session = found[0]
+        return Target(host, {"session": session.id})
+    if found:
+        raise NoSuchSession(f"{wanted} may be {', '.join(session.id for _, session in found)}; give more of it")
+    live = [session.id for host in hosts for session in host.sessions]
+    raise NoSuchSession(
+        f"no session {wanted} runs; " + (f"these do: {', '.join(live)}" if live else f"no host has any; {START_ONE}")
+    )
+
+
+async def _terminal(target: Target, environ: Mapping[str, str], no_colour: bool) -> int:
+    from coding_agent.serving.channel import SocketChannel
+    from coding_agent.terminal.app import run_terminal
+    from coding_agent.terminal.options import options_from
+
+    channel = await SocketChannel.open(target.host.socket, {**target.request, "rpcDeltas": True})
+    options = options_from(environ, channel.cwd, no_colour=no_colour, is_guest=True)
+    try:
+        return await run_terminal(channel, options=options)
+    finally:
+        channel.close()

@@ -1,0 +1,137 @@
+"""Process. A client that came through the control socket, from its first line to its last.
+
+Tree:  coding_agent.supervisor / client_supervisor / client[n], temporary
+Owns:  the connection and a desk; the session is the host's and goes on without it
+
+A client that is killed, closes its end, leaves 64 MiB unread or talks nonsense ends its own process and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from coding_agent.application import add_child
+from coding_agent.errors import BadUsage, CodingAgentError, SessionNotRunning
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.options import Wanted
+from coding_agent.rpc.framing import encode
+from coding_agent.rpc.lines import LineClient
+from coding_agent.serving.socket_pipe import Came, PeerGone, PeerSilent, SocketPipe
+from lemon_otp import CallFailed, MaxChildren, OtpError, TaskSupervisor, receive, repl, self_pid, whereis
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.open_sessions import OpenSession
+    from coding_agent.hosting.running import HostRun
+
+SUPERVISOR: Final = "client_supervisor"
+CLIENTS_MAX: Final = 64
+LAST_ANSWERS_S: Final = 60.0
+"""How long a client that only listens any more waits for what it has asked."""
+
+_numbers: Final = itertools.count(1)
+_log: Final = logging.getLogger(__name__)
+
+
+async def hand_over(host: HostRun, taken: repl.Taken) -> None:
+    """Start the process of a client and let it have the connection.
+
+    Raises:
+        Refusal: There are too many clients.
+    """
+    if whereis(SUPERVISOR) is None:
+        with suppress(OtpError):  # another client was quicker
+            spec = TaskSupervisor.child_spec(id=SUPERVISOR, name=SUPERVISOR, max_children=CLIENTS_MAX)
+            await add_child(spec)
+    own = taken.socket.dup()
+    try:
+        arguments = (host, own, dict(taken.request), taken.received)
+        await TaskSupervisor.start_child(SUPERVISOR, serve_client, *arguments, label=f"client[{next(_numbers)}]")
+    except BaseException as error:
+        own.close()
+        if isinstance(error, MaxChildren):
+            raise repl.Refusal(f"{CLIENTS_MAX} clients are here already", "too_many") from error
+        raise
+
+
+async def serve_client(host: HostRun, connected: socket.socket, request: Mapping[str, Any], early: bytes) -> None:
+    """Be one client until it goes."""
+    pipe = await SocketPipe.over(connected, self_pid())
+    try:
+        desk = await Desk.start(host)
+        try:
+            await _serve(desk, pipe, request, early)
+        finally:
+            await desk.close()
+    finally:
+        pipe.close()
+
+
+async def _serve(desk: Desk, pipe: SocketPipe, request: Mapping[str, Any], early: bytes) -> None:
+    try:
+        session = await asked_for(desk.host, request)
+    except (CodingAgentError, OSError) as error:
+        code = "no_such_session" if isinstance(error, SessionNotRunning) else "failed"
+        pipe.write(encode({"ok": False, "error": str(error), "code": code}))
+        return
+    cwd = str(desk.host.settings.cwd)
+    pipe.write(encode({"ok": True, "session": session.session_id, "file": str(session.file), "cwd": cwd}))
+    client = LineClient(desk, pipe.write, deltas=request.get("rpcDeltas") is True)
+    try:
+        await desk.look_at(session, reason="start")
+        client.feed(early)
+        await _talk(client, pipe)
+    except CallFailed as error:
+        _log.warning("a client's session ended before it could be looked at: %s", error.reason)
+    finally:
+        client.connection.close()
+
+
+async def _talk(client: LineClient, pipe: SocketPipe) -> None:
+    while True:
+        match await receive(lambda message: isinstance(message, Came | PeerSilent | PeerGone)):
+            case Came(data):
+                pipe.taken()
+                client.feed(data)
+            case PeerSilent():
+                client.finish()
+                if not pipe.hung_up:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LAST_ANSWERS_S):
+                            await client.connection.settled()
+                return
+            case PeerGone(reason):
+                _log.info("a client has gone: %s", reason)
+                return
+
+
+async def asked_for(host: HostRun, request: Mapping[str, Any]) -> OpenSession:
+    """The session a client wants: one that runs, by its id or the beginning of it; the one in a file; a new one.
+
+    Raises:
+        SessionNotRunning: None of that id runs here, or several do.
+        CodingAgentError: It cannot be opened.
+    """
+    wanted = request.get("session")
+    if isinstance(wanted, str) and wanted:
+        fitting = [one for one in host.sessions.all() if one.session_id.startswith(wanted)]
+        exact = [one for one in fitting if one.session_id == wanted]
+        if len(exact or fitting) != 1:
+            what = "no session" if not fitting else "more than one session"
+            raise SessionNotRunning(f"{what} of this host begins with {wanted}")
+        return (exact or fitting)[0]
+    file = request.get("file")
+    if isinstance(file, str) and file:
+        path = Path(file)
+        if not path.is_absolute():
+            raise BadUsage("the path of a session file is given whole")
+        return await host.sessions.open(Wanted(file=path))
+    if wanted is None and file is None:
+        return await host.sessions.open(Wanted())
+    raise BadUsage("session and file are texts")

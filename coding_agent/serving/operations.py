@@ -1,0 +1,101 @@
+"""Edge. What a host can be asked about its sessions: which there are, to end one, to stop, to become a client.
+
+`{"op": "sessions"}` lists them; `{"op": "rpc", ...}` hands the connection over: the first line back says which session
+it is, and from then on both sides speak the RPC protocol.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from coding_agent import client
+from coding_agent.errors import SessionNotRunning
+from lemon_otp import CallFailed, CallTimeout, Pid, repl, send
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.open_sessions import OpenSession
+    from coding_agent.hosting.running import HostRun
+
+
+class StopServing:
+    """Somebody asked for the host's end; sent to the process that serves."""
+
+
+def offer(host: HostRun, serving: Pid | None = None) -> None:
+    """Let the calling runtime answer for the sessions of this host.
+
+    Args:
+        host: Whose sessions.
+        serving: The process that keeps the host running for its clients; None where a front end of its own does.
+    """
+
+    async def sessions(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await listed(host, serving=serving is not None)
+
+    async def end_session(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await end(host, str(request.get("session") or ""))
+
+    def stop(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        if serving is None or not serving.alive:
+            raise repl.Refusal("this host does not serve: whoever started it ends it", "not_serving")
+        send(serving, StopServing())
+        return {"os_pid": os.getpid()}
+
+    async def rpc(taken: repl.Taken) -> None:
+        from coding_agent.serving.clients import hand_over
+
+        await hand_over(host, taken)
+
+    known = repl.operations()
+    mine = (
+        repl.Operation("sessions", sessions, kind="act", summary="The sessions of this host, and how they stand."),
+        repl.Operation("end_session", end_session, kind="act", summary="End a session; it is stored.", timeout_s=30.0),
+        repl.Operation("stop", stop, kind="act", summary="Store every session and end a host that serves."),
+        repl.Operation("rpc", rpc, kind="takeover", summary="Become a client of one session."),
+    )
+    repl.add_operation(*(each for each in mine if serving is not None or each.name not in known))
+
+
+async def listed(host: HostRun, *, serving: bool) -> dict[str, Any]:
+    """The host, and its sessions in the order in which they were opened."""
+    return {
+        "os_pid": os.getpid(),
+        "cwd": str(host.settings.cwd),
+        "serving": serving,
+        "sessions": [await described(one) for one in host.sessions.all()],
+    }
+
+
+async def described(one: OpenSession) -> dict[str, Any]:
+    """One session: what it is called, what it is at, who looks at it."""
+    found: dict[str, Any] = {
+        "id": one.session_id,
+        "file": str(one.file),
+        "clients": one.clients,
+        "openQuestions": len(one.dialogs.open),
+        "state": "busy",
+    }
+    with suppress(CallFailed, CallTimeout):
+        state = await client.get_state(one.pid)
+        waits = bool(one.dialogs.open)
+        found |= {
+            "id": state.session_id,
+            "name": state.name,
+            "model": state.model,
+            "messages": state.message_count,
+            "state": "asking" if waits else "working" if state.phase == "turn" else state.phase,
+        }
+    return found
+
+
+async def end(host: HostRun, session_id: str) -> dict[str, Any]:
+    """End a session whoever looks at it; what it was doing is aborted and stored."""
+    try:
+        one = host.sessions.find(session_id)
+    except SessionNotRunning as error:
+        raise repl.Refusal(str(error), "no_such_session") from error
+    await host.sessions.close(one)
+    return {"session": session_id, "file": str(one.file)}

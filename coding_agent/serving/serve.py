@@ -1,0 +1,234 @@
+"""Edge. `python -m coding_agent serve`: a host that keeps sessions alive until it is told to stop.
+
+It has no terminal of its own. Clients come with `attach`; that one dies is nothing to a session. One such host runs for
+a folder: a second one is refused, by a lock that ends with the process that holds it, however that ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from coding_agent.control.client import ask
+from coding_agent.errors import BadUsage, HostUnreachable, ServeFailed
+from coding_agent.serving.hosts import LiveHost, live_hosts, remove_dead_sockets
+from coding_agent.settings import Settings, runtime_dir, settings_of
+
+if TYPE_CHECKING:
+    from coding_agent.arguments import Arguments
+    from coding_agent.hosting.running import HostRun
+
+READY: Final = "ready"
+"""What a host that was sent to the background says when clients may come."""
+DETACHED: Final = "--detached-child"
+STOPPED_S: Final = 60.0
+
+_EPILOG: Final = """\
+Every other flag is that of the program itself: --cwd, --model, --permission-mode, --allow, --sandbox ...
+
+  serve                 keep sessions alive in this terminal until Ctrl-C
+  serve --detach        the same in the background
+  serve stop [--all]    store every session and end the host of this folder, or all of them
+  attach [ID]           a terminal on one of its sessions; `sessions live` lists them
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(f"{message}; see --help")
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+    """Serve until told to stop, or stop whoever serves; 0 when that went well.
+
+    Raises:
+        BadUsage: A flag is not known, or makes no sense here.
+        ServeFailed: A host serves this folder already, or the one in the background did not begin.
+    """
+    environ = os.environ if environ is None else environ
+    if argv and argv[0] == "stop":
+        return stop(argv[1:], environ)
+    parser = _Parser(
+        prog="python -m coding_agent serve",
+        description="A host that keeps sessions alive while terminals come and go.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--detach", "-d", action="store_true", help="go on in the background")
+    parser.add_argument(DETACHED, dest="child", action="store_true", help=argparse.SUPPRESS)
+    given, rest = parser.parse_known_args(argv)
+    arguments, settings = _checked(rest, environ)
+    if given.detach:
+        return detach(rest, settings)
+    return _serve(arguments, settings, environ, detached=given.child)
+
+
+def _checked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Arguments, Settings]:
+    from coding_agent.arguments import parse
+
+    arguments = parse(argv)
+    if arguments.prompt is not None or arguments.messages or arguments.output != "text":
+        raise BadUsage("serve takes no prompts and prints no answers; attach to a session and say it there")
+    if arguments.resume or arguments.session or arguments.fork or not arguments.keep:
+        raise BadUsage("serve opens no session by itself; say which one to attach: attach --session FILE")
+    return arguments, settings_of(arguments, environ)
+
+
+def _serve(arguments: Arguments, settings: Settings, environ: Mapping[str, str], *, detached: bool) -> int:
+    from coding_agent import logs
+    from coding_agent.hosting.running import prepared, run_host
+
+    logs.set_up(environ, verbose=arguments.verbose and not detached)
+    with only_host_of(settings):
+        remove_dead_sockets(settings.runtime_dir)
+        host = prepared(arguments, settings)
+        host.keeps_sessions = True
+        for notice in host.notices:
+            _say(notice)
+
+        async def body(host: HostRun) -> int:
+            return await serve(host, detached=detached)
+
+        return run_host(body, host)
+
+
+async def serve(host: HostRun, *, detached: bool = False) -> int:
+    """Let clients come and go until somebody asks for the end; every session is stored then."""
+    from coding_agent.hosting.running import Interrupted
+    from coding_agent.serving.operations import StopServing, offer
+    from lemon_otp import Task, receive, self_pid
+
+    offer(host, self_pid())
+    if detached:
+        _leave_the_terminal()
+    else:
+        _say(
+            f"serving {host.settings.cwd} as process {os.getpid()}; in another terminal: python -m coding_agent attach"
+        )
+    await receive(lambda message: isinstance(message, Interrupted | StopServing))
+    ending = [Task.async_(host.sessions.close, one) for one in host.sessions.all()]
+    for task in ending:
+        await task.await_(timeout_s=STOPPED_S)
+    return 0
+
+
+@contextmanager
+def only_host_of(settings: Settings) -> Iterator[None]:
+    """While inside, no other host serves this folder.
+
+    Raises:
+        ServeFailed: One does; the text names its process.
+    """
+    from filelock import FileLock, Timeout
+
+    from lemon_otp import repl
+
+    with suppress(repl.UnsafeFolder):  # what is wrong with it is said when the socket is made
+        repl.private_folder(settings.runtime_dir)
+    lock = FileLock(lock_file(settings.runtime_dir, settings.cwd), timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        who = [host.os_pid for host in serving_here(live_hosts(settings.runtime_dir), settings.cwd)]
+        name = f"process {who[0]}" if who else "a host"
+        raise ServeFailed(f"{name} serves {settings.cwd} already; attach to it, or end it with serve stop") from None
+    except OSError as error:
+        raise ServeFailed(f"{settings.runtime_dir} cannot be used: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def detach(argv: Sequence[str], settings: Settings) -> int:
+    """Start a host in the background and return when clients may come.
+
+    Raises:
+        ServeFailed: It ended before that; the text is what it said.
+    """
+    command = [sys.executable, "-m", "coding_agent", "serve", DETACHED, *argv]
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert child.stderr is not None
+    said: list[str] = []
+    with child.stderr as lines:
+        for line in lines:
+            text = line.decode("utf-8", "replace").rstrip()
+            if text == READY:
+                child.returncode = 0  # it goes on without us, and nobody here will wait for it
+                for notice in said:
+                    _say(notice)
+                _say(f"serving {settings.cwd} as process {child.pid}; to see it: python -m coding_agent attach")
+                return 0
+            said.append(text)
+    child.wait()
+    raise ServeFailed(said[-1].removeprefix("error: ") if said else "the host ended without a word")
+
+
+def _leave_the_terminal() -> None:
+    """Tell whoever started us that clients may come, and print nowhere from here on."""
+    _say(READY)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def stop(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """End the host that serves this folder, or every one; 1 when there is none."""
+    parser = _Parser(prog="python -m coding_agent serve stop", description="Store every session and end the host.")
+    parser.add_argument("--all", action="store_true", help="every host of this user that serves")
+    parser.add_argument("--cwd", metavar="DIR", help="the folder it serves (default: this one)")
+    arguments = parser.parse_args(argv)
+    cwd = Path(arguments.cwd or ".").resolve()
+    hosts = [host for host in live_hosts(runtime_dir(environ)) if host.serving]
+    chosen = hosts if arguments.all else serving_here(hosts, cwd)
+    for host in chosen:
+        end(host)
+        _say(f"process {host.os_pid} has stored {len(host.sessions)} sessions and ended")
+    if not chosen:
+        where = "" if arguments.all else f" {cwd}"
+        others = f"; others do: {', '.join(host.cwd for host in hosts)}" if hosts else ""
+        _say(f"no host serves{where}{others}")
+    return 0 if chosen else 1
+
+
+def end(host: LiveHost) -> None:
+    """Ask a host to stop and return when it has: the lock of its folder is free then.
+
+    Raises:
+        ServeFailed: It did not within a minute.
+    """
+    from filelock import FileLock, Timeout
+
+    with suppress(HostUnreachable):  # it may be ending already
+        ask(host.socket, {"op": "stop"}, timeout_s=10.0)
+    lock = FileLock(lock_file(host.socket.parent, host.cwd), timeout=STOPPED_S, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ServeFailed(f"process {host.os_pid} did not end within {STOPPED_S:g} s") from None
+    lock.release()
+
+
+def serving_here(hosts: Sequence[LiveHost], cwd: Path) -> list[LiveHost]:
+    """Those that serve this folder."""
+    return [host for host in hosts if host.serving and host.cwd == str(cwd)]
+
+
+def lock_file(folder: Path, cwd: str | Path) -> Path:
+    """What the host that serves a folder holds."""
+    return folder / f"serve-{hashlib.sha256(os.fsencode(cwd)).hexdigest()[:16]}.lock"
+
+
+def _say(line: Any) -> None:
+    print(line, file=sys.stderr, flush=True)
