@@ -12,6 +12,8 @@ from coding_agent.errors import BadUsage
 _EPILOG = """\
 other commands:
   tree [--json]       the supervision tree of every host that runs now
+  repl [--attach]     look into a running host and act on it; without --attach into a busy demo
+  report              one file with what is needed to understand what went wrong, without secrets
   sessions ...        look at, check, fork or export session files
   metrics             the Prometheus series of every host started with --metrics
   rewind FILE ENTRY   take files and conversation back to an entry
@@ -61,6 +63,7 @@ class Arguments:
         use_extensions: Load any.
         system_prompt: Stands in for the agent's identity; a text or a file.
         append_prompt: Is added to it.
+        extra: Flags that only an extension may know, `--name` or `--name=value`.
         metrics: Count what happens; a HOST:PORT to serve the series at, empty for none; None does not count.
         observe: Serve the observer page at this HOST:PORT, empty for any free port of this machine; None does not.
         otel: Make OpenTelemetry spans and send them to this address, empty for what `OTEL_*` say; None does not.
@@ -109,6 +112,7 @@ class Arguments:
     use_extensions: bool = True
     system_prompt: str | None = None
     append_prompt: str | None = None
+    extra: tuple[str, ...] = ()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -122,7 +126,11 @@ def parse(argv: Sequence[str]) -> Arguments:
     Raises:
         BadUsage: Something is wrong with it; the message says what.
     """
-    found = vars(_parser().parse_intermixed_args(_with_places(argv)))
+    known, rest = _parser().parse_known_intermixed_args(_with_places(argv))
+    found = vars(known)
+    if any(not word.startswith("--") or word == "--" for word in rest):
+        raise BadUsage(f"unrecognized arguments: {' '.join(rest)}; see --help")
+    found["extra"] = tuple(rest)
     if sum(bool(found[name]) for name in ("resume", "session", "fork")) > 1:
         raise BadUsage("--continue, --session and --fork each name a session; give one of them")
     if found["json"] and found["output"] not in (None, "json"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from coding_agent.logs import LOGGERS, log_file
+from coding_agent.own_environment import SECRET_LENGTH_MIN, SECRET_NAME
 from lemon_ai import redact
 from lemon_otp import Pid, at_exit, recorder, self_pid, wall_ms
 
@@ -90,17 +91,25 @@ def write_crash(path: Path, entries: list[dict[str, Any]]) -> None:
             old.unlink(missing_ok=True)
 
 
-def redacted_json(value: Any) -> str:
-    """The value as JSON with everything that looks like a credential taken out of its texts."""
-    return json.dumps(redacted(value), indent=1, default=str, ensure_ascii=False) + "\n"
+def redacted_json(value: Any, secrets: frozenset[str] | None = None) -> str:
+    """The value as JSON with everything that is, or looks like, a credential taken out of its texts."""
+    known = known_secrets(os.environ) if secrets is None else secrets
+    return json.dumps(redacted(value, known), indent=1, default=str, ensure_ascii=False) + "\n"
 
 
-def redacted(value: Any) -> Any:
+def redacted(value: Any, secrets: frozenset[str]) -> Any:
     """The value with its texts redacted, wherever they stand."""
     if isinstance(value, str):
-        return redact(value)
+        return redact(value, secrets)
     if isinstance(value, Mapping):
-        return {str(key): redacted(item) for key, item in value.items()}
+        return {str(key): redacted(item, secrets) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(item) for item in value]
+        return [redacted(item, secrets) for item in value]
     return value
+
+
+def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
+    """The values of variables whose names say that they are secrets."""
+    return frozenset(
+        value for name, value in environ.items() if SECRET_NAME.search(name) and len(value) >= SECRET_LENGTH_MIN
+    )
