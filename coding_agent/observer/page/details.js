@@ -48,7 +48,7 @@ export class Details {
     try {
       told = await ask(`api/node/${pid}`);
     } catch (error) {
-      if (pid === this.pid) fill(this.place, h("h2", {}, this.row ? this.row[1] : `pid ${pid}`), h("div", { class: "notice bad" }, error.message));
+      if (pid === this.pid) this.gone(error);
       return;
     }
     const text = JSON.stringify(told);
@@ -60,6 +60,12 @@ export class Details {
     this.draw(told);
     this.place.scrollTop = scroll;
     if (focused) this.place.querySelector(`[data-act="${focused}"]`)?.focus();
+  }
+
+  gone(error) {
+    const over = error.status === 404;
+    fill(this.place, h("h2", {}, this.row ? this.row[1] : `pid ${this.pid}`), over ? h("p", { class: "notice" }, "This process has ended.") : h("div", { class: "notice bad" }, error.message));
+    if (over) this.pid = null;
   }
 
   button(op, target, name) {

@@ -25,7 +25,7 @@ export class Refused extends Error {}
 async function answered(response) {
   if (response.status === 401) throw new Refused("the token is missing or wrong");
   const value = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(value.error || `the host answered ${response.status}`);
+  if (!response.ok) throw Object.assign(new Error(value.error || `the host answered ${response.status}`), { status: response.status });
   return value;
 }
 
