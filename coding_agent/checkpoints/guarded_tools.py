@@ -74,6 +74,12 @@ class _Files(_Watch):
     async def execute(
         self, call_id: str, params: dict[str, Any], signal: AbortSignal | None = None, on_update: OnUpdate | None = None
     ) -> AgentToolResult:
+        async with self.workspace.turn(*paths_of(self.tool.name, params)):  # what is kept is what the call finds
+            return await self._watched(call_id, params, signal, on_update)
+
+    async def _watched(
+        self, call_id: str, params: dict[str, Any], signal: AbortSignal | None, on_update: OnUpdate | None
+    ) -> AgentToolResult:
         store = self.checkpoints.store
         if store is None:
             return await _run(self.tool, call_id, params, signal, on_update)
@@ -208,10 +214,6 @@ def paths_of(tool: str, params: Mapping[str, Any]) -> list[str]:
     if tool != "patch":
         path = params.get("path")
         return [path] if isinstance(path, str) and path else []
-    from coding_agent.tools.patch_format import BadPatch, parse
+    from coding_agent.tools.patch_files import paths_in
 
-    try:
-        operations = parse(str(params.get("patch_text") or ""))
-    except BadPatch:
-        return []
-    return [path for one in operations for path in (one.path, one.move_to) if path is not None]
+    return paths_in(str(params.get("patch_text") or ""))

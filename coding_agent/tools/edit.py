@@ -52,10 +52,12 @@ def edit_tool(cwd: str, **options: Any) -> AgentTool:
 
         check_abort(signal)
         edits = edits_of(params)
-        place = await workspace.place(required_text(params, "path", "Path is required"), "write", tolerant=True)
-        async with workspace.writing(place.real):
-            edited = await in_thread(apply, place, edits, workspace.seen.get(place.real), signal=signal)
-        workspace.seen[edited.real] = edited.version
+        path = required_text(params, "path", "Path is required")
+        async with workspace.turn(path):
+            place = await workspace.place(path, "write", tolerant=True)
+            async with workspace.writing(place.real):
+                edited = await in_thread(apply, place, edits, workspace.seen.get(place.real), signal=signal)
+                workspace.seen[edited.real] = edited.version
         return report(edited)
 
     return AgentTool(

@@ -33,14 +33,16 @@ def patch_tool(cwd: str, **options: Any) -> AgentTool:
     async def execute(
         _id: str, params: dict[str, Any], signal: AbortSignal | None = None, _on_update: OnUpdate | None = None
     ) -> AgentToolResult:
-        from coding_agent.tools.patch_files import Patching, report
+        from coding_agent.tools.patch_files import Patching, paths_in, report
 
         check_abort(signal)
-        patching = await Patching.of(workspace, required_text(params, "patch_text", "patch_text is required"))
-        async with patching.locked():
-            done = await in_thread(patching.apply, signal=signal)
-        for real, version in done.versions.items():
-            workspace.saw(real, version)
+        text = required_text(params, "patch_text", "patch_text is required")
+        async with workspace.turn(*paths_in(text)):
+            patching = await Patching.of(workspace, text)
+            async with patching.locked():
+                done = await in_thread(patching.apply, signal=signal)
+                for real, version in done.versions.items():
+                    workspace.saw(real, version)
         return report(done)
 
     return AgentTool(

@@ -57,6 +57,15 @@ class Done:
     versions: dict[str, Version | None] = field(factory=dict)
 
 
+def paths_in(text: str) -> list[str]:
+    """Every path a patch names; none when it cannot be read."""
+    try:
+        operations = parse(text)
+    except BadPatch:
+        return []
+    return [path for one in operations for path in (one.path, one.move_to) if path is not None]
+
+
 class Patching:
     """One patch on its way."""
 

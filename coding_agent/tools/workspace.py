@@ -4,6 +4,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -12,6 +13,7 @@ from coding_agent.tools.files import Fence, Version
 from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
+from coding_agent.tools.turns import Turns
 from lemon_agent import AbortSignal
 from lemon_otp import Pid
 
@@ -75,6 +77,7 @@ class Workspace:
         self._pass_environment = tuple(pass_environment)
         self._child_environment: dict[str, str] | None = None
         self._output_dir = None if output_dir is None else Path(output_dir)
+        self._turns = Turns()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def join(self, session: Pid, file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
@@ -120,6 +123,13 @@ class Workspace:
     def writing(self, real: str) -> asyncio.Lock:
         """Held while one file is read, changed and written back, so that two calls do not undo each other."""
         return self._locks.setdefault(real, asyncio.Lock())
+
+    def turn(self, *paths: str) -> AbstractAsyncContextManager[None]:
+        """Around a whole call that changes these files: calls about one path run one after the other, as they came.
+
+        Paths count as they are spelled here; what leads to one file under two names meets in `writing`.
+        """
+        return self._turns.turn(os.path.normpath(os.path.join(self.root, os.path.expanduser(path))) for path in paths)
 
     async def place(self, path: str, purpose: Purpose, *, tolerant: bool = False) -> Place:
         """Where a path leads, admitted; the caller closes it.

@@ -36,12 +36,14 @@ def write_tool(cwd: str, **options: Any) -> AgentTool:
             raise ToolError("aborted")
         path = required_text(params, "path", "Path is required")
         content = required_text(params, "content", "Content is required", empty=True)
-        place = await workspace.place(path, "write")
-        real, shown = place.real, place.shown
-        async with workspace.writing(real):
-            check_abort(signal)
-            version, details = await in_thread(put, place, encoded(content), workspace.seen.get(real), signal=signal)
-        workspace.seen[real] = version
+        async with workspace.turn(path):
+            place = await workspace.place(path, "write")
+            real, shown = place.real, place.shown
+            async with workspace.writing(real):
+                check_abort(signal)
+                data, seen = encoded(content), workspace.seen.get(real)
+                version, details = await in_thread(put, place, data, seen, signal=signal)
+                workspace.seen[real] = version
         return text_result(f"Successfully wrote {details['bytes_written']} bytes to {path}", {"path": shown, **details})
 
     return AgentTool(

@@ -1,6 +1,7 @@
 """Tools under watch: what was there is kept before it is changed, and not one byte more than promised is."""
 
 import asyncio
+import itertools
 import os
 from pathlib import Path
 
@@ -193,12 +194,15 @@ async def test_what_a_command_changed_is_said(desk):
     assert [each.tool for each in desk.store.all()] == ["bash"]
 
 
-async def test_two_calls_on_one_file_at_once_are_undone_together(desk):
-    """Whichever ends last, and whether or not the tool refuses some of them: what was there first comes back."""
+async def test_calls_on_one_file_at_once_run_in_order_and_are_undone_together(desk):
+    """All of them succeed, the last one counts, and what was there first comes back."""
     (desk.folder / "f").write_text("first")
     calls = [desk.call("write", path="f", content=f"number {number}") for number in range(8)]
-    done = await asyncio.gather(*calls, return_exceptions=True)
-    assert any(isinstance(result, AgentToolResult) for result in done)
+    done = await asyncio.gather(*calls)
+    assert all(isinstance(result, AgentToolResult) for result in done)
+    assert (desk.folder / "f").read_text() == "number 7"
+    states = [each.files[0] for each in desk.store.all()]
+    assert all(one.after == other.before for one, other in itertools.pairwise(states))
 
     outcome = desk.back()
 

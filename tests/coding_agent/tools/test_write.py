@@ -177,3 +177,31 @@ async def test_any_name_and_content_is_written_as_given_or_refused(
     else:
         assert (bench.folder / path).read_bytes() == content.encode()
     assert sorted(entry.name for entry in bench.folder.parent.iterdir()) == outside
+
+
+async def test_calls_about_one_file_in_one_batch_run_in_the_order_they_were_given(bench: Bench, put: Put) -> None:
+    """Writes, edits and patches side by side: each sees what the one before has left, however the path is spelled."""
+    put("old", "0\n")
+    calls = [bench.call("write", path="new/f", content="a\n")]
+    calls += [
+        bench.call("edit", path=path, old_text=old, new_text=new)
+        for path, old, new in (("new/f", "a", "b"), ("./new/f", "b", "c"), ("new/../new/f", "c", "d"))
+    ]
+    patch = "*** Begin Patch\n*** Update File: new/f\n@@\n-d\n+e\n*** Update File: old\n@@\n-1\n+2\n*** End Patch"
+    calls += [bench.call("write", path="old", content="1\n"), bench.call("patch", patch_text=patch)]
+    calls += [bench.call("edit", path=str(bench.folder / "old"), old_text="2", new_text="3")]
+    await asyncio.gather(*calls)
+
+    assert (bench.folder / "new/f").read_text() == "e\n"
+    assert (bench.folder / "old").read_text() == "3\n"
+
+
+async def test_an_aborted_call_lets_the_next_one_about_its_file_go_on(bench: Bench) -> None:
+    """Whether it was at work or waiting for its turn."""
+    first, second, third = (started(bench.call("write", path="f", content=each)) for each in "123")
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait({first, second, third})
+
+    assert second.cancelled()
+    assert (bench.folder / "f").read_text() == "3"
