@@ -7,9 +7,8 @@ there for `MessageEnd` and only then, because the message is appended before the
 
 from typing import Any, ClassVar, TypeAlias
 
-from attrs import frozen
-
 from lemon_agent import AgentEvent
+from lemon_otp import frozen
 
 
 @frozen
@@ -216,6 +215,22 @@ class PermissionDecided:
     reason: str
 
 
+@frozen
+class ExtensionFailed:
+    """A handler of an extension raised, took too long or answered what cannot be meant; the session goes on.
+
+    Attributes:
+        path: The extension: its file, or the object that was installed.
+        event: What it was told of.
+        error: What went wrong.
+    """
+
+    type: ClassVar[str] = "extension_error"
+    path: str
+    event: str
+    error: str
+
+
 SessionNotice: TypeAlias = (
     SavePoint
     | Settled
@@ -235,6 +250,7 @@ SessionNotice: TypeAlias = (
     | RateLimitPaused
     | PermissionAsked
     | PermissionDecided
+    | ExtensionFailed
 )
 """Closed. Readers `match` and end in `assert_never`, so a class added here lists every reader to visit."""
 

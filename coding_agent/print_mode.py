@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from coding_agent import client
 from coding_agent.arguments import Arguments
 from coding_agent.errors import SessionCrashed
-from coding_agent.events import PermissionDecided, SessionEvent, Settled, StorageFailed
+from coding_agent.events import ExtensionFailed, PermissionDecided, SessionEvent, Settled, StorageFailed
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.options import Wanted, first_file, options_for
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
@@ -79,6 +79,8 @@ class Printer:
                 self._progress(f"{'✗' if is_error else '✓'} {self._labels.pop(tool_call_id, name)}")
             case PermissionDecided(decision="denied", reason=reason):
                 self._progress(f"! not allowed: {reason}")
+            case ExtensionFailed(path, name, error):
+                self._progress(f"! extension {path}: {name}: {error}")
             case StorageFailed(message, unsaved):
                 waiting = f"{unsaved} entries are not stored yet: " if unsaved else ""
                 print(f"warning: {waiting}{message}", file=sys.stderr)

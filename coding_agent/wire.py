@@ -12,6 +12,7 @@ from coding_agent.events import (
     BranchSummarized,
     CompactionEnd,
     CompactionStart,
+    ExtensionFailed,
     ModelUpdate,
     PermissionAsked,
     PermissionDecided,
@@ -101,8 +102,10 @@ def _body(event: AgentEvent | SessionNotice, deltas: bool) -> dict[str, Any]:
         case MessageStart(message) | MessageEnd(message):
             return {"message": message_to_json(message)}
         case MessageUpdate(assistant_event):
-            whole = {} if deltas else {"message": message_to_json(event.message)}
-            return {**whole, "assistantMessageEvent": stream_event_to_wire(assistant_event, deltas=deltas)}
+            if deltas:
+                return {"assistantMessageEvent": stream_event_to_wire(assistant_event, deltas=True)}
+            whole = message_to_json(event.message)
+            return {"message": whole, "assistantMessageEvent": stream_event_to_wire(assistant_event, partial=whole)}
         case ToolExecutionStart(tool_call_id, tool_name, args):
             return {"toolCallId": tool_call_id, "toolName": tool_name, "args": args}
         case ToolExecutionUpdate(tool_call_id, tool_name, args, partial):
@@ -147,6 +150,8 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
             return dict(to_json(event))
         case ProviderSwitched() | RateLimitPaused() | PermissionAsked() | PermissionDecided():
             return dict(to_json(event))
+        case ExtensionFailed(path, name, error):
+            return {"extensionPath": path, "event": name, "error": error}
         case AutoRetryStart() | AutoRetryEnd():
             return dict(to_json(event))
         case CompactionStart() | CompactionEnd() | BranchSummarized() | TreeMoved() | SessionReset():
@@ -155,8 +160,10 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
             assert_never(event)
 
 
-def stream_event_to_wire(event: StreamEvent, *, deltas: bool = False) -> dict[str, Any]:
-    """What a provider said, as `assistantMessageEvent`."""
+def stream_event_to_wire(
+    event: StreamEvent, *, deltas: bool = False, partial: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a provider said, as `assistantMessageEvent`; `partial` is its message so far where that is known already."""
     tag = _TOOL_CALL_TAGS.get(event.type, event.type)
     match event:
         case StreamStart():
@@ -173,8 +180,9 @@ def stream_event_to_wire(event: StreamEvent, *, deltas: bool = False) -> dict[st
             return {"type": tag, "reason": plain(reason)}
         case _:
             assert_never(event)
-    whole = {} if deltas else {"partial": message_to_json(event.partial)}
-    return {"type": tag, **body, **whole}
+    if deltas:
+        return {"type": tag, **body}
+    return {"type": tag, **body, "partial": message_to_json(event.partial) if partial is None else partial}
 
 
 def result_to_wire(result: AgentToolResult) -> dict[str, Any]:

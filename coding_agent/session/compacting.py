@@ -7,6 +7,7 @@ on as if nothing had happened, once; else its end is told as it was.
 
 from coding_agent.errors import CompactionError, NothingToCompact, SessionError
 from coding_agent.events import CompactionEnd, CompactionStart
+from coding_agent.session import hooks
 from coding_agent.session.auto_compaction import Trigger
 from coding_agent.session.compaction import CompactionPlan, check_headroom, is_due, plan_compaction
 from coding_agent.session.conversation import Conversation
@@ -59,13 +60,19 @@ async def begin(state: Conversation, trigger: Trigger, instructions: str | None 
         (trigger, plan),
         state.options.account,
     )
+    asks = hooks.wanted(state, "session_before_compact")
     try:
-        await job.start(self_pid(), state.model, state.options.stream_options)
+        if not asks:
+            await job.start(self_pid(), state.model, state.options.stream_options)
     except OtpError as error:
         return CompactionError(f"no summary can be made now: {error}")
     state.job, state.phase = job, "compaction"
     state.compaction = state.compaction.started(trigger)
     state.notify(CompactionStart(trigger, plan.tokens_before))
+    if asks:
+        goes = (*plan.summarised, *plan.turn_prefix)
+        told = hooks.BeforeCompact(trigger, goes, plan.tokens_before, plan.previous_summary, instructions)
+        hooks.ask(state, told, job)
     return None
 
 

@@ -30,6 +30,7 @@ class Conversation:
         pending: What was asked to be stored from outside during a run.
         next_turn: Texts that go in front of the next prompt.
         waiters: Callers that are answered when the session is idle, each with its answer.
+        asking: The process that asks the session's hooks, and what about.
         job: A summary in the making; `caller` is who asked for it, None when nobody did.
         compaction: What automatic compaction has done since the user last spoke.
         owner_watch: Notices the end of the process the session lives for.
@@ -54,6 +55,7 @@ class Conversation:
     pending: PendingWrites = field(factory=PendingWrites)
     next_turn: list[str] = field(factory=list)
     waiters: list[tuple[Caller, Any]] = field(factory=list)
+    asking: tuple[Pid, Any] | None = None
     job: SummaryJob | None = None
     caller: Caller | None = None
     compaction: AutoCompaction = field(factory=AutoCompaction)

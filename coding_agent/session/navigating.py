@@ -1,9 +1,10 @@
 """Edge. A session goes to another place in its tree, with a summary of what it leaves if that is wanted."""
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from coding_agent.errors import CompactionError, EntryNotFound
 from coding_agent.events import BranchSummarized, TreeMoved
+from coding_agent.session import hooks
 from coding_agent.session.conversation import Conversation
 from coding_agent.session.file_operations import track
 from coding_agent.session.protocol import Navigated, NavigateTree
@@ -23,6 +24,10 @@ class Move:
     request: NavigateTree
     navigation: Navigation
 
+    def labelled(self, label: str) -> "Move":
+        """The same, with this bookmark set there."""
+        return evolve(self, request=evolve(self.request, label=label))
+
 
 async def begin(state: Conversation, request: NavigateTree) -> Navigated | None:
     """Go there at once, or start the summary that goes before it and answer None. The phase changes then.
@@ -37,26 +42,43 @@ async def begin(state: Conversation, request: NavigateTree) -> Navigated | None:
     if navigation is None:
         return Navigated(state.store.leaf_id, None)
     messages = _left_messages(state, navigation)
+    move = Move(request, navigation)
+    asks = hooks.wanted(state, "session_before_tree")
+    job = _summary_job(state, move, messages)
+    if job is None and not asks:
+        return await _go(state, move, None)
+    job = job or SummaryJob("branch_summary", (), lambda _: "", move, state.options.account)
+    try:
+        if not asks:
+            await job.start(self_pid(), state.model, state.options.stream_options)
+    except OtpError:
+        return await _go(state, move, None)
+    state.job, state.phase = job, "branch_summary"
+    if asks:
+        told = hooks.BeforeTree(request.target_id, tuple(messages), request.summarize, request.instructions)
+        hooks.ask(state, told, job)
+    return None
+
+
+def _summary_job(state: Conversation, move: Move, messages: list[object]) -> SummaryJob | None:
+    """What asks a model about the branch that is left; None when that is not wanted, or would say nothing new."""
+    request = move.request
     if not request.summarize or len(messages) < WORTH_A_SUMMARY:
-        return await _go(state, Move(request, navigation), None)
+        return None
     try:
         question = branch_summary_request(
             messages, window=state.model.context_window or None, instructions=request.instructions
         )
-        files = track(messages)
-        move = Move(request, navigation)
-        job = SummaryJob(
-            "branch_summary",
-            (question,),
-            lambda answers: with_files(answers[0].strip(), files),
-            move,
-            state.options.account,
-        )
-        await job.start(self_pid(), state.model, state.options.stream_options)
-    except (CompactionError, OtpError):
-        return await _go(state, Move(request, navigation), None)
-    state.job, state.phase = job, "branch_summary"
-    return None
+    except CompactionError:
+        return None
+    files = track(messages)
+    return SummaryJob(
+        "branch_summary",
+        (question,),
+        lambda answers: with_files(answers[0].strip(), files),
+        move,
+        state.options.account,
+    )
 
 
 async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFailed) -> Navigated:
@@ -64,7 +86,7 @@ async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
     state.job = None
     if isinstance(outcome, SummaryFailed):
         return Navigated(state.store.leaf_id, None, cancelled=True, error_message=outcome.reason)
-    return await _go(state, job.plan, outcome)
+    return await _go(state, job.plan, outcome or None)
 
 
 async def _go(state: Conversation, move: Move, summary: str | None) -> Navigated:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coding_agent.resources import Resources
     from coding_agent.session.budget import Account
     from coding_agent.session.fallback import Candidate
+    from coding_agent.session.hooks import SessionHooks
 
 SessionTool: TypeAlias = Callable[[Pid], AgentTool]
 """Makes a tool for one session, given its process."""
@@ -63,6 +64,7 @@ class SessionOptions:
         companions: What goes along with it: permissions, checkpoints.
         resources: What the person and the project say in files; without it, the project's context files are read anew
             for each prompt.
+        hooks: Who has a say before runs, compactions and moves in the tree.
     """
 
     cwd: Path
@@ -86,6 +88,7 @@ class SessionOptions:
     agent_key: AgentKey | None = None
     companions: tuple[Companion, ...] = field(default=(), repr=False)
     resources: Resources | None = field(default=None, repr=False)
+    hooks: SessionHooks | None = field(default=None, repr=False)
 
     def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:
         """The same options, with these tools to make as well."""

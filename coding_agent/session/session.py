@@ -6,7 +6,7 @@ Owns:  the session file (it is its one writer), its agent (linked), the subscrip
 Asked: see `protocol`; started with `SessionOptions`
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
@@ -20,12 +20,12 @@ from coding_agent.events import (
     Settled,
 )
 from coding_agent.messages import CustomMessage
-from coding_agent.session import compacting, configuring, navigating, protocol
+from coding_agent.session import compacting, configuring, hooks, navigating, protocol
 from coding_agent.session.conversation import NOTHING_QUEUED, Conversation
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions, agent_options, open_store
 from coding_agent.session.retrying import Retries
-from coding_agent.session.summary_job import SummaryWritten
+from coding_agent.session.summary_job import SummaryJob, SummaryWritten, summary_after_hooks
 from coding_agent.storage.locations import new_session_file
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
@@ -109,6 +109,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
         match message:
             case AgentEventMessage(event):
                 await _handle_event(state, event)
+            case hooks.Asked(about, answer) if state.asking is not None and about is state.asking[1]:
+                await _hooks_answered(state, about, answer)
             case SummaryWritten(job) if job is state.job:
                 await _summary_written(state, message)
             case Exit(pid, reason) if pid == state.agent:
@@ -286,7 +288,32 @@ def _require_idle(state: Conversation) -> None:
 
 
 async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
-    """Start a run with a prompt, or with the news alone."""
+    """Start a run with a prompt, or with the news alone; whoever has a say about prompts is asked first."""
+    if prompt is None or not hooks.wanted(state, "before_agent_start"):
+        await _start_run(state, prompt, {})
+        return
+    state.phase = "turn"
+    system_prompt = state.options.system_prompt_for(state.active_tools)
+    hooks.ask(state, hooks.BeforeAgentStart(prompt.text, prompt.images, system_prompt), prompt)
+
+
+async def _hooks_answered(state: Conversation, about: Any, answer: Mapping[str, Any]) -> None:
+    """Go on with what the hooks were asked about."""
+    state.asking = None
+    match about:
+        case protocol.Prompt() if answer.get("cancel"):
+            await _settle(state, "aborted")
+        case protocol.Prompt():
+            try:
+                await _start_run(state, about, answer)
+            except CodingAgentError as error:
+                await _settle(state, "error", str(error))
+        case SummaryJob() if about is state.job and (outcome := await summary_after_hooks(state, answer)) is not None:
+            await _summary_written(state, SummaryWritten(about, outcome))
+
+
+async def _start_run(state: Conversation, prompt: protocol.Prompt | None, said: Mapping[str, Any]) -> None:
+    """Start a run, with the messages and the system prompt that hooks ask for."""
     state.phase = "turn"
     try:
         await configuring.store_settings(state)
@@ -294,7 +321,9 @@ async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
         waiting, state.next_turn = state.next_turn, []
         news, state.news = state.news, []
         asked = [] if prompt is None else [user_message(prompt.text, prompt.images)]
-        await Agent.prompt(state.agent, [*map(user_message, waiting), *news, *asked])
+        if said.get("system_prompt") is not None:
+            await Agent.set_system_prompt(state.agent, said["system_prompt"])
+        await Agent.prompt(state.agent, [*map(user_message, waiting), *news, *asked, *said.get("messages", ())])
     except BaseException:
         state.phase = "idle"
         raise
@@ -340,6 +369,7 @@ async def _abort_work(state: Conversation, reason: str) -> protocol.AbortReport:
     state.handed_on.clear()
     if state.job is not None:
         state.job.cancel()
+    hooks.stop(state)
     Agent.abort(state.agent, reason)
     state.retries.cut_short()
     state.queues = NOTHING_QUEUED

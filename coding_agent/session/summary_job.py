@@ -5,7 +5,7 @@ under `job_scheduler`, bounded with all others of this program; its model calls 
 end with it. What comes of it is sent to the session as `SummaryWritten`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -14,10 +14,11 @@ from coding_agent.errors import BudgetExceeded
 from coding_agent.session.summary_request import SummaryRequest
 from coding_agent.storage.stamps import new_session_id
 from lemon_ai import AiError, Context, Model, ModelStream, StreamOptions, UserMessage, get_text, stream
-from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, send, wall_ms
+from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, self_pid, send, wall_ms
 
 if TYPE_CHECKING:
     from coding_agent.session.budget import Account
+    from coding_agent.session.conversation import Conversation
 
 JOB_SCHEDULER: Final = "job_scheduler"
 
@@ -108,6 +109,25 @@ class SummaryJob:
             self._running = None
             if charge is not None:
                 charge.settle(usage)
+
+
+async def summary_after_hooks(state: "Conversation", answer: Mapping[str, Any]) -> "str | SummaryFailed | None":
+    """What comes of a job once hooks have spoken: nothing, their own summary, or None: the model is asked for one."""
+    job = state.job
+    assert job is not None
+    if job.cancelled or answer.get("cancel"):
+        return SummaryFailed("cancelled" if job.cancelled else "an extension is against it", cancelled=True)
+    if answer.get("summary") is not None:
+        return str(answer["summary"])
+    if answer.get("label") is not None:
+        job.plan = job.plan.labelled(answer["label"])
+    if not job.requests:
+        return ""
+    try:
+        await job.start(self_pid(), state.model, state.options.stream_options)
+    except OtpError as error:
+        return SummaryFailed(f"no summary can be made now: {error}")
+    return None
 
 
 @frozen

@@ -25,6 +25,7 @@ _FOLDERS: Final[Sequence[tuple[str, str]]] = (
     (f"{OURS}/prompts", "templates: what /NAME stands for"),
     (f"{PI}/prompts", "templates: what /NAME stands for"),
     (f"{OURS}/agents", "subagents: who they are and which model they use"),
+    (f"{OURS}/extensions", "extensions: Python that runs in this program"),
 )
 _FILES: Final[Sequence[tuple[str, str]]] = (
     *((name, "MCP servers: starts programs, or connects to servers") for name in MCP_PROJECT_FILES),

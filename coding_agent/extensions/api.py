@@ -1,0 +1,117 @@
+"""Value. What an extension registers: handlers, tools, commands, flags."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from attrs import define, field
+
+from coding_agent.errors import BadExtension
+from coding_agent.extensions.reducers import EVENTS, PLAIN_ONLY
+from lemon_agent import AgentTool
+from lemon_otp import frozen
+
+Handler: TypeAlias = Callable[..., Any]
+"""`handler(event, session)`, plain or async. Answers None, or a mapping with what the event asks for."""
+
+_COMMAND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}")
+_FLAG: Final = re.compile(r"[a-z][a-z0-9-]{1,63}")
+
+
+@frozen
+class Command:
+    """Something a person types behind a slash.
+
+    Attributes:
+        run: `run(args, session)`, plain or async; a text it answers is shown.
+    """
+
+    name: str
+    run: Handler
+    description: str = ""
+
+
+@frozen
+class Flag:
+    """A flag of the command line.
+
+    Attributes:
+        kind: `bool` needs no value, `str` one.
+    """
+
+    name: str
+    kind: type
+    default: Any = None
+    description: str = ""
+
+
+@define(eq=False)
+class Extension:
+    """One extension, while it registers and afterwards.
+
+    Attributes:
+        name: What it is called by.
+        path: Its file, or the object that was installed.
+    """
+
+    name: str
+    path: str
+    handlers: dict[str, list[Handler]] = field(factory=dict, repr=False)
+    tools: list[AgentTool | Callable[[str], AgentTool]] = field(factory=list, repr=False)
+    commands: dict[str, Command] = field(factory=dict, repr=False)
+    flags: dict[str, Flag] = field(factory=dict, repr=False)
+    given: Mapping[str, Any] = field(factory=dict, repr=False)
+
+    def on(self, event: str, handler: Handler | None = None) -> Any:
+        """Call `handler(event, session)` from now on; without a handler, a decorator for one.
+
+        Raises:
+            BadExtension: There is no such event, or the handler is async where nothing can be waited for.
+        """
+        if handler is None:
+            return lambda function: self.on(event, function) or function
+        if event not in EVENTS:
+            raise BadExtension(self.name, f"there is no event {event!r}; there are {', '.join(sorted(EVENTS))}")
+        if not callable(handler):
+            raise BadExtension(self.name, f"the handler of {event} cannot be called")
+        if event in PLAIN_ONLY and inspect.iscoroutinefunction(handler):
+            raise BadExtension(self.name, f"the handler of {event} must be a plain function, not an async one")
+        self.handlers.setdefault(event, []).append(handler)
+        return None
+
+    def register_tool(self, tool: AgentTool | Callable[[str], AgentTool]) -> None:
+        """Give every session this tool, or the one a function makes for its working folder.
+
+        One with the name of a built-in tool is not taken, and said.
+        """
+        if not isinstance(tool, AgentTool) and not callable(tool):
+            raise BadExtension(self.name, "a tool is an AgentTool, or a function that makes one")
+        self.tools.append(tool)
+
+    def register_command(self, name: str, run: Handler | None = None, *, description: str = "") -> Any:
+        """Let a person type `/name words`; without a handler, a decorator for one.
+
+        Raises:
+            BadExtension: It cannot be a name.
+        """
+        if run is None:
+            return lambda function: self.register_command(name, function, description=description) or function
+        if not _COMMAND.fullmatch(name) or not callable(run):
+            raise BadExtension(self.name, f"{name!r} cannot be a command")
+        self.commands[name] = Command(name, run, description)
+        return None
+
+    def register_flag(self, name: str, kind: type = bool, *, default: Any = None, description: str = "") -> None:
+        """Take `--name` on the command line; `flag` gives its value.
+
+        Raises:
+            BadExtension: It cannot be a flag.
+        """
+        if not _FLAG.fullmatch(name) or kind not in (bool, str):
+            raise BadExtension(self.name, f"--{name} cannot be a flag: small letters, digits and -, for bool or str")
+        self.flags[name] = Flag(name, kind, False if kind is bool and default is None else default, description)
+
+    def flag(self, name: str) -> Any:
+        """The value of a flag: given, or its default. Known once every extension has registered."""
+        return self.given.get(name, self.flags[name].default if name in self.flags else None)

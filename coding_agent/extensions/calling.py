@@ -1,0 +1,90 @@
+"""Edge. One handler is called: in a process of its own, for a bounded time, whatever it does.
+
+An async handler runs beside everything else; a plain one on a thread, so that one that never returns holds nobody up.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from lemon_otp import alive, exit_signal, spawn_link, unlink
+
+HANDLER_S: Final = 30.0
+"""What a handler may take where a run waits for it."""
+FAREWELL_S: Final = 2.0
+"""What handlers may take together to say goodbye to a session."""
+EVENT_S: Final = 10.0
+"""What a handler may take that only hears of something."""
+
+
+class HandlerFailed(Exception):
+    """A handler raised, or took too long; the text says which."""
+
+
+async def call_handler(handler: Callable[..., Any], *args: Any, limit_s: float | None = HANDLER_S) -> Any:
+    """What a handler answers. Cancelling ends it.
+
+    Raises:
+        HandlerFailed: It raised, ended its process, or did not answer in time; an async one was stopped then.
+    """
+    outcome: asyncio.Future[tuple[bool, Any]] = asyncio.get_running_loop().create_future()
+    label = f"extension_handler[{getattr(handler, '__qualname__', type(handler).__name__)}]"
+    if _is_async(handler):
+        pid = spawn_link(_work, outcome, handler, args, label=label)
+    else:
+        loop = asyncio.get_running_loop()
+        pid = spawn_link(_work_on_thread, loop, outcome, handler, args, on="thread", label=label)
+    try:
+        async with asyncio.timeout(limit_s):
+            went_well, found = await outcome
+    except TimeoutError:
+        raise HandlerFailed(f"it did not answer within {limit_s:g} seconds") from None
+    finally:
+        unlink(pid)
+        if alive(pid):
+            exit_signal(pid, "kill")
+        outcome.cancel()
+    if inspect.iscoroutine(found):
+        found.close()
+        went_well, found = False, "it answered a coroutine; make it an async function"
+    if not went_well:
+        raise HandlerFailed(found)
+    return found
+
+
+def _is_async(handler: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+
+
+async def _work(
+    outcome: "asyncio.Future[tuple[bool, Any]]", handler: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    try:
+        _settle(outcome, True, await handler(*args))
+    except BaseException as error:
+        _settle(outcome, False, _words(error))
+
+
+def _work_on_thread(
+    loop: asyncio.AbstractEventLoop,
+    outcome: "asyncio.Future[tuple[bool, Any]]",
+    handler: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    try:
+        went_well, found = True, handler(*args)
+    except BaseException as error:
+        went_well, found = False, _words(error)
+    with suppress(RuntimeError):  # the program has ended meanwhile
+        loop.call_soon_threadsafe(_settle, outcome, went_well, found)
+
+
+def _settle(outcome: "asyncio.Future[tuple[bool, Any]]", went_well: bool, found: Any) -> None:
+    if not outcome.done():
+        outcome.set_result((went_well, found))
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,99 @@
+"""Edge. What extensions do with what a person types: `HostRun.hooks`. Nothing raises; failures are told to the desk."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from coding_agent.errors import CodingAgentError
+from coding_agent.events import ExtensionFailed
+from coding_agent.extensions import hooks
+from coding_agent.extensions.calling import HandlerFailed, call_handler
+from coding_agent.extensions.joining import handle
+from coding_agent.extensions.runner import Extensions
+from coding_agent.extensions.session_handle import SessionHandle
+from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images
+from lemon_otp import OtpError
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.desk import Desk
+
+
+@frozen
+class ExtensionPrompts:
+    """The extensions of a start, as `coding_agent.hosting.input.PromptHooks`."""
+
+    extensions: Extensions
+
+    def commands(self) -> Sequence[CommandInfo]:
+        """The commands they have registered."""
+        return [
+            CommandInfo(name, "extension", command.description, path=extension.path)
+            for name, (extension, command) in self.extensions.commands.items()
+        ]
+
+    async def run_command(self, name: str, args: str, desk: "Desk") -> bool:
+        """Run one; False when there is none of that name. It may take as long as it likes."""
+        found = self.extensions.commands.get(name)
+        if found is None:
+            return False
+        extension, command = found
+        session = await self._session(desk)
+        if session is None:
+            self._failed(desk, ExtensionFailed(extension.path, f"/{name}", "there is no session to run it for"))
+            return True
+        try:
+            answer = await call_handler(command.run, args, session, limit_s=None)
+            if isinstance(answer, str) and answer:
+                session.ui.notify(answer)
+        except HandlerFailed as error:
+            self._failed(desk, ExtensionFailed(extension.path, f"/{name}", str(error)))
+        return True
+
+    async def on_input(self, text: str, images: Images, desk: "Desk") -> Continue | Handled:
+        """Let them see a prompt before it is expanded."""
+        if not self.extensions.wants("input"):
+            return Continue(text, images)
+        found = await self._ask(hooks.InputEvent(text, images), desk)
+        if found.get("handled"):
+            return Handled()
+        return Continue(found.get("text", text), tuple(found.get("images", images)))
+
+    async def may_leave(self, reason: str, target: str | None, desk: "Desk") -> bool:
+        """May the desk go to another session?"""
+        event: Any = hooks.BeforeFork(target) if reason == "fork" else hooks.BeforeSwitch(reason, target)
+        if not self.extensions.wants(event.type):
+            return True
+        return not (await self._ask(event, desk)).get("cancel")
+
+    async def on_bash(self, command: str, desk: "Desk") -> Mapping[str, Any] | None:
+        """An extension's own result for a command of the user's; None runs it."""
+        if not self.extensions.wants("user_bash"):
+            return None
+        found = await self._ask(hooks.UserBash(command), desk)
+        if not found:
+            return None
+        code = found.get("exit_code", 0)
+        return {
+            "output": str(found.get("output", "")),
+            "exitCode": code if isinstance(code, int) else 0,
+            "cancelled": False,
+            "truncated": False,
+        }
+
+    async def _ask(self, event: Any, desk: "Desk") -> Mapping[str, Any]:
+        session = await self._session(desk)
+        if session is None:
+            return {}
+        return await self.extensions.ask(event, session, lambda failed: self._failed(desk, failed))
+
+    async def _session(self, desk: "Desk") -> SessionHandle | None:
+        try:
+            return handle(await desk.pid(), desk.host.settings.cwd, desk.dialogs)
+        except (CodingAgentError, OtpError):
+            return None
+
+    def _failed(self, desk: "Desk", failed: ExtensionFailed) -> None:
+        from coding_agent.hosting.desk import HookFailed
+
+        desk.tell(HookFailed(failed.path, failed.event, failed.error))
