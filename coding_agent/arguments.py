@@ -63,6 +63,7 @@ class Arguments:
         use_extensions: Load any.
         system_prompt: Stands in for the agent's identity; a text or a file.
         append_prompt: Is added to it.
+        unsafe_repl: Let whoever looks in with `repl --unsafe` run Python here.
         extra: Flags that only an extension may know, `--name` or `--name=value`.
         metrics: Count what happens; a HOST:PORT to serve the series at, empty for none; None does not count.
         observe: Serve the observer page at this HOST:PORT, empty for any free port of this machine; None does not.
@@ -77,6 +78,7 @@ class Arguments:
     rpc_deltas: bool = False
     partials: bool = False
     quiet: bool = False
+    unsafe_repl: bool = False
     verbose: bool = False
     metrics: str | None = None
     observe: str | None = None
@@ -242,6 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-checkpoints", dest="checkpoints", action="store_false", help="keep no copies of files before changes")
     add("--json", action="store_true", help="print every session event as a line of JSON")
     add("--partials", action="store_true", help="with --json: put the growing message into message_update events")
+    add("--unsafe-repl", action="store_true", help="let `repl --unsafe` run Python in this host")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
     _add_measuring(parser)
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")

@@ -16,7 +16,7 @@ from attrs import evolve, field
 
 from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
-from coding_agent.control.listener import Listener
+from coding_agent.control.listener import Listener, Listening
 from coding_agent.errors import BadUsage, UnsafeRuntimeDir
 from coding_agent.mcp.at_start import servers_extra
 from coding_agent.measuring import Measuring, begin
@@ -176,7 +176,7 @@ async def _main(body: Body, host: HostRun) -> int:
             await ensure_all_started(APPLICATION)
             use_catalog(host.known.catalog)
             measuring = await begin(host.arguments, os.environ)
-            await listen(host.settings)
+            await listen(host.settings, unsafe=host.arguments.unsafe_repl)
             offer(host)
             return await body(host)
         finally:
@@ -187,10 +187,10 @@ async def _main(body: Body, host: HostRun) -> int:
                 await measuring.end()
 
 
-async def listen(settings: Settings) -> None:
+async def listen(settings: Settings, *, unsafe: bool = False) -> None:
     """Open the control socket; where that cannot be, say so and go on without."""
     try:
-        await add_child(Listener.child_spec(settings.runtime_dir, id="listener"))
+        await add_child(Listener.child_spec(Listening(settings.runtime_dir, unsafe), id="listener"))
     except StartFailed as failed:
         if not isinstance(failed.reason, UnsafeRuntimeDir):
             raise

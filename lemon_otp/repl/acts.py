@@ -128,7 +128,7 @@ async def send_message(request: Mapping[str, Any]) -> Answer:
 async def evaluate(request: Mapping[str, Any]) -> Answer:
     """Run Python in the host, in a process of its own; `pid(12)` is a process, `state(12)` what it holds."""
     code = str(request.get("code", ""))
-    names: dict[str, Any] = {"pid": find, "state": _state_of, "runtime": current_runtime()}
+    names: dict[str, Any] = {"pid": find, "state": _state_of, "runtime": current_runtime(), "asyncio": asyncio}
     try:
         parsed = ast.parse(code, "<eval>", "exec")
         last = parsed.body.pop() if parsed.body and isinstance(parsed.body[-1], ast.Expr) else None
