@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from coding_agent.errors import CodingAgentError
-from coding_agent.events import ExtensionFailed
+from coding_agent.events import ExtensionFailed, SessionEvent
 from coding_agent.extensions import hooks
 from coding_agent.extensions.calling import HandlerFailed, call_handler
 from coding_agent.extensions.joining import handle
@@ -94,6 +94,4 @@ class ExtensionPrompts:
             return None
 
     def _failed(self, desk: "Desk", failed: ExtensionFailed) -> None:
-        from coding_agent.hosting.desk import HookFailed
-
-        desk.tell(HookFailed(failed.path, failed.event, failed.error))
+        desk.tell(SessionEvent(desk.session_id, failed))

@@ -35,7 +35,8 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
             return _terminal(arguments, settings, environ)
         prompts = prompts_of(arguments, None if arguments.prompt is not None else _piped())
         if not prompts:
-            raise BadUsage(NOTHING_TO_DO)
+            unknown = f"nobody knows {' '.join(arguments.extra)}, and " if arguments.extra else ""
+            raise BadUsage(unknown + NOTHING_TO_DO)
         from coding_agent.print_mode import run_prompts
 
         return run_prompts(prompts, prepared(arguments, settings))
