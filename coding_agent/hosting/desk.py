@@ -48,6 +48,7 @@ from lemon_otp import (
     receive,
     self_pid,
     send,
+    wall_ms,
     whereis,
 )
 
@@ -88,7 +89,7 @@ class Ended:
 
 @frozen
 class HookFailed:
-    """Something of an extension's failed; the conversation goes on."""
+    """Something of an extension's failed on the way of a prompt; the conversation goes on."""
 
     path: str
     event: str
@@ -103,10 +104,9 @@ Listener: TypeAlias = Callable[[DeskEvent], None]
 
 @frozen
 class _Watch:
-    """To the forwarder: look after this session from now on; `previous` is not watched any more."""
+    """To the forwarder: look after this session from now on, or after none."""
 
-    session: OpenSession
-    previous: MonitorRef | None = None
+    session: OpenSession | None
 
 
 class _Stop:
@@ -180,7 +180,7 @@ class Desk:
                 case _Watch(session):
                     if watched is not None:
                         demonitor(watched, flush=True)
-                    watched = monitor(session.pid)
+                    watched = None if session is None else monitor(session.pid)
                 case Down(ref=ref) if ref is owner_watch:
                     await self._leave()
                     return
@@ -269,6 +269,7 @@ class Desk:
         if session is None:
             return
         if self._forwarder is not None:
+            send(self._forwarder, _Watch(None))
             with suppress(CallFailed):
                 await client.unsubscribe(session.pid, self._forwarder)
         await self.host.sessions.leave(session)
@@ -440,10 +441,31 @@ class Desk:
             run_id: Stamped on the output.
         """
         pid = await self._here()
-        cwd = self.host.settings.cwd
-        done = await self.bash.run(command, cwd, lambda text: self.tell(BashOutput(run_id, text)), excluded=excluded)
+        done = await self._extensions_own(command, excluded)
+        if done is None:
+            cwd = self.host.settings.cwd
+            done = await self.bash.run(
+                command, cwd, lambda text: self.tell(BashOutput(run_id, text)), excluded=excluded
+            )
         await client.record_bash(pid, done)
         return done
+
+    async def _extensions_own(self, command: str, excluded: bool) -> BashExecutionMessage | None:
+        """What an extension answers in the place of a command; None runs it."""
+        hooks = self.host.hooks
+        found = None if hooks is None else await hooks.on_bash(command, self)
+        if found is None:
+            return None
+        return BashExecutionMessage(
+            command=command,
+            output=str(found.get("output", "")),
+            exit_code=found.get("exitCode"),
+            cancelled=bool(found.get("cancelled")),
+            truncated=bool(found.get("truncated")),
+            full_output_path=found.get("fullOutputPath"),
+            exclude_from_context=excluded,
+            timestamp=wall_ms(),
+        )
 
     async def state(self) -> SessionState:
         """How the session stands."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.desk import Desk, DeskEvent
-from coding_agent.rpc.events import EventWriter, Message
+from coding_agent.rpc.events import EventWriter, Message, is_passing
 from coding_agent.rpc.fields import Fields
 from lemon_otp import CallFailed, spawn_link
 
@@ -35,15 +35,19 @@ class RpcConnection:
         events: How it is told of events.
     """
 
-    def __init__(self, desk: Desk, write: Write, *, deltas: bool = False) -> None:
+    def __init__(
+        self, desk: Desk, write: Write, *, deltas: bool = False, congested: Callable[[], bool] | None = None
+    ) -> None:
         """Args:
         desk: The client's own; it may be opened later.
         write: Takes each response and event, in order. Must not wait and must not raise.
         deltas: Leave the growing message out of `message_update`.
+        congested: Does too much wait to be read? Then what a later event says too is left out.
         """
         self.desk = desk
         self.events = EventWriter(deltas=deltas)
         self._write = write
+        self._congested = congested
         self._handling = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,6 +110,8 @@ class RpcConnection:
             return failure(message, str(name), f"{type(error).__name__}: {error}")
 
     def _hear(self, event: DeskEvent) -> None:
+        if self._congested is not None and is_passing(event) and self._congested():
+            return
         for message in self.events.messages(event):
             self._write(message)
 

@@ -11,13 +11,20 @@ from coding_agent.hosting.desk import DeskEvent, Ended, HookFailed, Opened
 from coding_agent.hosting.dialogs import Asked, Closed, Shown
 from coding_agent.hosting.user_bash import BashOutput
 from coding_agent.wire import event_to_wire
-from lemon_agent import AgentEnd, AgentStart, Canceled, ErrorEvent
+from lemon_agent import AgentEnd, AgentStart, Canceled, ErrorEvent, MessageUpdate, ToolExecutionUpdate
 from lemon_otp import define
 
 Message = dict[str, Any]
 
 INNER = frozenset({"loop_state_transition", "tool_schema_snapshot"})
 """How the loop works inside: no client's business."""
+
+
+def is_passing(event: DeskEvent) -> bool:
+    """Will a later event say the same and more?"""
+    return isinstance(event, BashOutput) or (
+        isinstance(event, SessionEvent) and isinstance(event.event, MessageUpdate | ToolExecutionUpdate)
+    )
 
 
 @define

@@ -15,15 +15,24 @@ class LineClient:
     """
 
     def __init__(
-        self, desk: Desk, write: Callable[[bytes], None], *, deltas: bool = False, limit: int = LINE_BYTES_MAX
+        self,
+        desk: Desk,
+        write: Callable[[bytes], None],
+        *,
+        deltas: bool = False,
+        limit: int = LINE_BYTES_MAX,
+        congested: Callable[[], bool] | None = None,
     ) -> None:
         """Args:
         desk: The client's own.
         write: Takes each line, its end included. Must not wait and must not raise.
         deltas: Leave the growing message out of `message_update`.
         limit: The longest line that is taken, in bytes.
+        congested: Does too much wait to be read? Then what a later event says too is left out.
         """
-        self.connection = RpcConnection(desk, lambda message: write(encode(message)), deltas=deltas)
+        self.connection = RpcConnection(
+            desk, lambda message: write(encode(message)), deltas=deltas, congested=congested
+        )
         self._splitter = LineSplitter(limit)
 
     def feed(self, data: bytes) -> None:

@@ -17,6 +17,8 @@ from coding_agent.rpc.lines import LineClient
 from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
 from lemon_otp import CallFailed, receive, self_pid
 
+CONGESTED: Final = 32 * 1024 * 1024
+"""Once a client leaves so much unread, it is not told what a later event says too."""
 BACKLOG_MAX: Final = 512 * 1024 * 1024
 """A client that leaves so much unread is gone for us."""
 ENDING_S: Final = 15.0
@@ -31,7 +33,11 @@ async def run_rpc(host: HostRun) -> int:
     await first_session(desk)
     incoming, outgoing = take_standard_streams()
     output = OutputPipe(outgoing, self_pid())
-    client = LineClient(desk, output.write, deltas=host.arguments.rpc_deltas)
+    client = LineClient(
+        desk, output.write, deltas=host.arguments.rpc_deltas, congested=lambda: output.backlog > CONGESTED
+    )
+    for notice in host.notices:
+        desk.dialogs.notify(notice)
     code = 0
     try:
         code = await _serve(client, InputPipe(incoming, self_pid()), output)

@@ -40,8 +40,8 @@ def lives(client: RpcClient) -> bool:
 
 @pytest.mark.parametrize(
     "line",
-    [b"{", b"nonsense", b"[1, 2]", b'"text"', b"null", b'{"type": "prompt", "message": "\xff\xfe"}', b"\xf0\x28\x8c\x28",
-     b"[" * 100_000, b'{"id": 7, "type": "get_state"} trailing'],
+    [b"{", b"nonsense", b"[1, 2]", b'"text"', b"null", b'{"type": "prompt", "message": "\xff\xfe"}',
+     b"\xf0\x28\x8c\x28", b"[" * 100_000, b'{"id": 7, "type": "get_state"} trailing'],
     ids=["half", "words", "list", "text", "null", "not-utf8", "broken-utf8", "deep", "trailing"],
 )  # fmt: skip
 def test_a_line_that_is_no_command_is_answered_and_the_connection_lives(patient: RpcClient, line: bytes):
@@ -200,7 +200,8 @@ def test_a_client_that_reads_no_more_is_left_without_a_word(machine: Machine):
     """The output is closed in the middle of a run: the host stores what there is and exits quietly."""
     reading, writing = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "coding_agent", "--mode", "rpc", "--model", "scripted/echo", "--permission-mode", "full"],
+        [sys.executable, "-m", "coding_agent", "--mode", "rpc", "--model", "scripted/echo",
+         "--permission-mode", "full"],
         cwd=machine.project, env=machine.env(), stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE,
     )  # fmt: skip
     os.close(writing)

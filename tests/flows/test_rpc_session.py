@@ -10,7 +10,7 @@ import pytest
 from tests.flows.hosts import Machine
 from tests.flows.rpc_clients import RpcClient, text_of
 
-SLOW = "@tool bash {\"command\": \"echo begun; sleep 30\"}\n@turn\n@text done"
+SLOW = '@tool bash {"command": "echo begun; sleep 30"}\n@turn\n@text done'
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_tools_permissions_budget_and_files_can_be_asked_for(client: RpcClient, 
 
 
 def test_going_elsewhere_in_the_tree_gives_the_words_back(client: RpcClient):
-    """`navigate_tree` to words of the user puts the leaf before them and returns them; `rewind` shows what it would do."""
+    """`navigate_tree` to words of the user goes before them and returns them; `rewind` shows what it would do."""
     client.run("one")
     client.run("two")
     second = client.ask("get_fork_messages")["messages"][1]
