@@ -1,6 +1,7 @@
 """Edge. The tools of a session with everything that stands before them: permissions, checkpoints, sandbox."""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,16 +10,20 @@ from attrs import evolve, frozen
 from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
 from coding_agent.errors import BadUsage
 from coding_agent.permissions.gate import PermissionGate
-from coding_agent.session.options import Companion
+from coding_agent.session.options import Companion, ToolBinder
 from coding_agent.settings import Settings
 from coding_agent.settings.schema import MODES as STRICTEST_FIRST
-from coding_agent.tools import Workspace, default_tools
+from coding_agent.tools import Workspace, browser_tool, default_tools
 from lemon_agent import AgentTool
+from lemon_otp import Pid
 
 if TYPE_CHECKING:
     from coding_agent.permissions.approver import Approver
     from coding_agent.permissions.policy import Policy
     from coding_agent.tools.keeper import Keeper
+
+
+BROWSER: Final = "browser"
 
 
 @frozen
@@ -67,9 +72,21 @@ def safety_of(settings: Settings, *, default_mode: str = HEADLESS.mode) -> Safet
     )
 
 
-def guarded(
-    settings: Settings, safety: Safety, gate: PermissionGate, *, readable: Iterable[Path] = ()
-) -> tuple[tuple[AgentTool, ...], tuple[Companion, ...]]:
+@frozen
+class Guarded:
+    """The tools of a session, with what stands before them.
+
+    Attributes:
+        companions: What goes along with the session.
+        binders: What makes the tools those of one session.
+    """
+
+    tools: tuple[AgentTool, ...]
+    companions: tuple[Companion, ...]
+    binders: tuple[ToolBinder, ...]
+
+
+def guarded(settings: Settings, safety: Safety, gate: PermissionGate, *, readable: Iterable[Path] = ()) -> Guarded:
     """The tools, and what goes along with the session because of them.
 
     Args:
@@ -89,10 +106,24 @@ def guarded(
     tools = tuple(
         _prefixed(tool, settings.shell_prefix) for tool in default_tools(str(settings.cwd), workspace=workspace)
     )
+    own_browser = partial(with_own_browser, str(settings.cwd), workspace)
     if not safety.checkpoints:
-        return tools, (gate.join, workspace.join)
+        return Guarded(tools, (gate.join, workspace.join), (own_browser,))
     checkpoints = Checkpoints()
-    return with_checkpoints(tools, workspace, checkpoints), (gate.join, workspace.join, checkpoints.join)
+    return Guarded(
+        with_checkpoints(tools, workspace, checkpoints),
+        (gate.join, workspace.join, checkpoints.join),
+        (own_browser, checkpoints.bind),
+    )
+
+
+def with_own_browser(
+    cwd: str, workspace: Workspace, tools: tuple[AgentTool, ...], session: Pid
+) -> tuple[AgentTool, ...]:
+    """The tools of one session: its browser is its own, also beside its subagents, and ends with it."""
+    return tuple(
+        browser_tool(cwd, workspace=workspace, owner=session) if tool.name == BROWSER else tool for tool in tools
+    )
 
 
 def _prefixed(tool: AgentTool, prefix: str | None) -> AgentTool:

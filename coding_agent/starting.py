@@ -69,7 +69,7 @@ def session_options(
         file = newest
     found = load_resources(settings, trusted=settings.trusted) if resources is None else resources
     guard = gate or gate_for(settings, safety, approver)
-    tools, companions = guarded(settings, safety, guard, readable=found.readable)
+    found_tools = guarded(settings, safety, guard, readable=found.readable)
     goes_on = file.exists()
     budget = budget_of(settings)
     options = SessionOptions(
@@ -78,13 +78,14 @@ def session_options(
         override_model=choice.asked_for,
         session_file=file,
         session_id=session_id,
-        tools=tools,
+        tools=found_tools.tools,
         thinking_level=None if goes_on and not settings.thinking_asked else settings.thinking_level,
         agent_settings=_agent_settings(settings, asks=approver is not None or gate is not None),
         stream_options=stream_options_of(settings),
         compaction=compaction_of(settings),
         account=None if budget == Budget() else Account(budget),
-        companions=companions,
+        companions=found_tools.companions,
+        tool_binders=found_tools.binders,
         resources=found,
     )
     return with_subagents(options, _subagents(settings, found.subagents))

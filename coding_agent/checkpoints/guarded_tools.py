@@ -16,7 +16,7 @@ from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolE
 from lemon_otp import Pid
 
 if TYPE_CHECKING:
-    from coding_agent.checkpoints.records import Checkpoint
+    from coding_agent.checkpoints.records import Checkpoint, Kind
     from coding_agent.checkpoints.store import CheckpointStore
     from coding_agent.tools import Workspace
 
@@ -25,7 +25,9 @@ RUNS_COMMANDS: Final = frozenset({"bash", "execute_code"})
 
 
 class Checkpoints:
-    """Where the checkpoints of a session and its subagents go: a companion of `SessionOptions`.
+    """Where the checkpoints of a session and its subagents go: a companion of `SessionOptions`, and its tool binder.
+
+    They all go into one store, so that they stand in one order; each says whose call it was.
 
     Attributes:
         store: None until a session has begun; nothing is kept then.
@@ -34,6 +36,7 @@ class Checkpoints:
     def __init__(self) -> None:
         self.store: CheckpointStore | None = None
         self._session: Pid | None = None
+        self._names: dict[Pid, str] = {}
 
     def join(self, session: Pid, file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
         """Go along with a session. The first is whose file counts; one that begins beside it is its subagent."""
@@ -41,7 +44,23 @@ class Checkpoints:
             from coding_agent.checkpoints.store import store_for
 
             self._session, self.store = session, store_for(file)
+        self._names = {pid: name for pid, name in self._names.items() if pid.alive}
+        self._names[session] = file.stem
         return {}
+
+    def bind(self, tools: tuple[AgentTool, ...], session: Pid) -> tuple[AgentTool, ...]:
+        """The same tools for one session: their checkpoints say that it was its call."""
+        return tuple(
+            evolve(tool, execute=watch.bound_to(session).execute)
+            if isinstance(watch := getattr(tool.execute, "__self__", None), _Watch) and watch.checkpoints is self
+            else tool
+            for tool in tools
+        )
+
+    def name_of(self, session: Pid | None) -> str:
+        """What the file of a session is called; the first one's when it is not known which."""
+        session = session or self._session
+        return "" if session is None else self._names.get(session, "")
 
 
 def with_checkpoints(
@@ -62,10 +81,20 @@ def _watched(tool: AgentTool, workspace: "Workspace", checkpoints: Checkpoints) 
 
 
 class _Watch:
-    def __init__(self, tool: AgentTool, workspace: "Workspace", checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, tool: AgentTool, workspace: "Workspace", checkpoints: Checkpoints, session: Pid | None = None
+    ) -> None:
         self.tool = tool
         self.workspace = workspace
         self.checkpoints = checkpoints
+        self.session = session
+
+    def bound_to(self, session: Pid) -> Any:
+        """The same for the calls of one session."""
+        return type(self)(self.tool, self.workspace, self.checkpoints, session)
+
+    def begun(self, store: "CheckpointStore", kind: "Kind", call_id: str) -> "Checkpoint":
+        return store.begin(kind, call_id, self.tool.name, self.checkpoints.name_of(self.session))
 
 
 class _Files(_Watch):
@@ -101,7 +130,7 @@ class _Files(_Watch):
         from coding_agent.checkpoints.records import FileChange
         from coding_agent.checkpoints.snapshot import NotKept, keep
 
-        checkpoint = store.begin("files", call_id, self.tool.name)
+        checkpoint = self.begun(store, "files", call_id)
         files: dict[str, FileChange] = {}
         try:
             for path in paths_of(self.tool.name, params):
@@ -163,7 +192,7 @@ class _Commands(_Watch):
 
     def _before(self, store: "CheckpointStore", call_id: str) -> "tuple[Checkpoint, int] | None":
         """Note that a command begins; the time of the note is the file system's own."""
-        checkpoint = store.begin("shell", call_id, self.tool.name)
+        checkpoint = self.begun(store, "shell", call_id)
         try:
             return checkpoint, store.save(checkpoint).stat().st_ctime_ns
         except OSError:

@@ -56,6 +56,7 @@ class Checkpoint:
         at_ms: When, in Unix milliseconds.
         settled: In the order they ended; None while the call is going on, or when the host died in it.
         partial: There may be more changes than are listed.
+        session: Whose call it was, as its session file is called, without the suffix; empty in older ones.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Checkpoint:
     files: tuple[FileChange, ...] = ()
     settled: int | None = None
     partial: bool = field(default=False)
+    session: str = ""
 
     def with_files(self, files: tuple[FileChange, ...], settled: int, *, partial: bool = False) -> "Checkpoint":
         """The same, ended."""
@@ -81,6 +83,7 @@ class Checkpoint:
             "at": self.at_ms,
             "settled": self.settled,
             "partial": self.partial,
+            "session": self.session,
             "files": [
                 {"path": one.path, "before": _state_json(one.before), "after": _state_json(one.after)}
                 for one in self.files
@@ -106,6 +109,7 @@ def checkpoint_from_json(data: Mapping[str, Any]) -> Checkpoint:
             at_ms=int(data["at"]),
             settled=None if data["settled"] is None else int(data["settled"]),
             partial=bool(data["partial"]),
+            session=str(data.get("session") or ""),
             files=tuple(
                 FileChange(str(one["path"]), _state(one["before"]), _state(one["after"])) for one in data["files"]
             ),

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent.checkpoints.history import history_of
 from coding_agent.checkpoints.plan import Moment, Plan
 from coding_agent.checkpoints.restore import Outcome, described, difference, plan_rewind, rewind_files
-from coding_agent.checkpoints.store import CheckpointStore, store_for
+from coding_agent.checkpoints.store import CheckpointStore
 from coding_agent.errors import CodingAgentError
 from coding_agent.storage.navigation import plan_navigation
 from coding_agent.storage.opening import open_for_reading
@@ -61,7 +62,7 @@ def _rewind(arguments: argparse.Namespace) -> int:
         status = DONE
         if code:
             guard = PathGuard(arguments.cwd or manager.header.data.get("cwd") or ".", outside="allow")
-            status = _code(store_for(session), guard, moment_of(manager, leaf), arguments.preview)
+            status = _code(history_of(session), guard, moment_of(manager, leaf), arguments.preview)
         if chat:
             _chat(manager, leaf, text, arguments.preview)
     return status

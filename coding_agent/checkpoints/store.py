@@ -83,14 +83,17 @@ class CheckpointStore:
 
     # Checkpoints.
 
-    def begin(self, kind: Kind, tool_call_id: str, tool: str) -> Checkpoint:
+    def begin(self, kind: Kind, tool_call_id: str, tool: str, session: str = "") -> Checkpoint:
         """A new one, with a number of its own; nothing is written yet."""
         with self._lock:
             if self._last is None:
                 self._resume()
             self._last = (self._last or 0) + 1
+            if (self.log / f"{self._last:08d}.json").exists():  # another one writes here too, such as `rewind`
+                self._resume()
+                self._last = (self._last or 0) + 1
             number = self._last
-        return Checkpoint(f"c{number:08d}", kind, tool_call_id, tool, wall_ms())
+        return Checkpoint(f"c{number:08d}", kind, tool_call_id, tool, wall_ms(), session=session)
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write it down, or anew."""
@@ -181,7 +184,12 @@ class CheckpointStore:
 
 def store_for(session_file: Path) -> CheckpointStore:
     """The checkpoints of the session in a file."""
-    return CheckpointStore(session_file.with_suffix("") / "checkpoints")
+    return CheckpointStore(folder_for(session_file))
+
+
+def folder_for(session_file: Path) -> Path:
+    """Where the checkpoints of the session in a file are kept."""
+    return session_file.with_suffix("") / "checkpoints"
 
 
 def _make_private(folder: Path) -> None:

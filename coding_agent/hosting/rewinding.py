@@ -4,10 +4,10 @@ import asyncio
 from typing import Literal, TypeAlias
 
 from coding_agent import client
+from coding_agent.checkpoints.history import history_of
 from coding_agent.checkpoints.plan import Moment
 from coding_agent.checkpoints.restore import described, plan_rewind, rewind_files
 from coding_agent.checkpoints.rewind_command import moment_of
-from coding_agent.checkpoints.store import store_for
 from coding_agent.errors import SessionBusy
 from coding_agent.hosting.desk import Desk
 from coding_agent.storage.navigation import plan_navigation
@@ -61,7 +61,7 @@ def _moment(store: SessionManager, entry_id: str) -> tuple[Moment, str | None]:
 
 
 def _files(desk: Desk, moment: Moment, preview: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    store = store_for(desk.session.file)
+    store = history_of(desk.session.file)
     guard = PathGuard(desk.host.settings.cwd, outside="allow")
     if moment.at_ms <= store.pruned_until_ms():
         return (), ("the checkpoints of that time were removed to make room; files stay as they are",)

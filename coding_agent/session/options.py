@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SessionTool: TypeAlias = Callable[[Pid], AgentTool]
 """Makes a tool for one session, given its process."""
 
+ToolBinder: TypeAlias = Callable[[tuple[AgentTool, ...], Pid], tuple[AgentTool, ...]]
+"""Makes of tools those of one session, given its process; those of another session are made this one's."""
+
 Tell: TypeAlias = Callable[[Notice], None]
 
 Companion: TypeAlias = Callable[[Pid, Path, Tell], Mapping[str, Any]]
@@ -62,6 +65,7 @@ class SessionOptions:
         owner: When this process ends, however it does, so does the session.
         agent_key: What its agent is called in the agent registry, for one that is another session's subagent.
         companions: What goes along with it: permissions, checkpoints.
+        tool_binders: Each makes of the tools those of this one session, given its process; for subagents too.
         resources: What the person and the project say in files; without it, the project's context files are read anew
             for each prompt.
         hooks: Who has a say before runs, compactions and moves in the tree.
@@ -87,6 +91,7 @@ class SessionOptions:
     owner: Pid | None = None
     agent_key: AgentKey | None = None
     companions: tuple[Companion, ...] = field(default=(), repr=False)
+    tool_binders: tuple[ToolBinder, ...] = field(default=(), repr=False)
     resources: Resources | None = field(default=None, repr=False)
     hooks: SessionHooks | None = field(default=None, repr=False)
 
@@ -95,10 +100,13 @@ class SessionOptions:
         return evolve(self, session_tools=(*self.session_tools, *makers))
 
     def begun(self, session: Pid) -> SessionOptions:
-        """The same options with the tools made that are made for one session."""
+        """The same options with the tools made, or bound, that are for one session."""
         made = tuple(make(session) for make in self.session_tools)
         kept = tuple(tool for tool in self.tools if tool.name not in {tool.name for tool in made})
-        return evolve(self, tools=(*kept, *made)) if made else self
+        tools = (*kept, *made) if made else self.tools
+        for bind in self.tool_binders:
+            tools = bind(tools, session)
+        return self if tools is self.tools else evolve(self, tools=tools)
 
     def model_for(self, stored: str | None, *, current: Model | None = None) -> Model:
         """The model to use where the file names `stored`; `current` or the session's own when nobody knows that one."""
