@@ -4,12 +4,12 @@ A row is a list, because thousands of them are sent: depth, id, pid, module, kin
 second, facts. Its key is the pid's number; of a node without a process, where it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-from lemon_otp import TreeNode
+from lemon_otp import Pid, TreeNode, repl
 
 Key: TypeAlias = int | str
 Row: TypeAlias = list[Any]
@@ -57,8 +57,11 @@ class Totals:
     messages: int = 0
 
 
-def look(nodes: Sequence[TreeNode], before: Snapshot, at_s: float) -> tuple[Snapshot, Totals]:
-    """The tree as a snapshot, with rates worked out from the one before."""
+def look(
+    nodes: Sequence[TreeNode], before: Snapshot, at_s: float, known: Mapping[Pid, repl.Detail] | None = None
+) -> tuple[Snapshot, Totals]:
+    """The tree as a snapshot, with rates worked out from the one before; `known` is what others know of processes."""
+    details = known or {}
     now, totals = Snapshot(at_s=at_s), Totals()
     passed_s = at_s - before.at_s if before.at_s else 0.0
     order, rows, handled, earlier = now.order, now.rows, now.handled, before.handled
@@ -71,6 +74,7 @@ def look(nodes: Sequence[TreeNode], before: Snapshot, at_s: float) -> tuple[Snap
             continue
         taken = node.messages_handled
         fresh = max(0, taken - earlier.get(key, taken)) if passed_s > 0 else 0
+        detail = None if node.pid is None else details.get(node.pid)
         order.append(key)
         handled[key] = taken
         rows[key] = [
@@ -83,7 +87,7 @@ def look(nodes: Sequence[TreeNode], before: Snapshot, at_s: float) -> tuple[Snap
             node.mailbox_length,
             node.restarts,
             round(fresh / passed_s, 1) if fresh else 0,
-            node.facts,
+            node.facts if detail is None else _with_detail(node.facts, detail),
         ]
         _add(totals, node, fresh)
         stack.extend((child, depth + 1, here) for child in reversed(node.children))
@@ -100,6 +104,18 @@ def changes(before: Snapshot, now: Snapshot) -> dict[str, Any] | None:
     if before.order != now.order:
         found["order"] = now.order
     return found or None
+
+
+def _with_detail(facts: Mapping[str, str], detail: repl.Detail) -> dict[str, str]:
+    """What a process says of itself, behind what is known of it."""
+    found = {**facts, **detail.shown}
+    if detail.elapsed_s is not None and detail.elapsed_s >= 1 and detail.shown.get("phase") != "idle":
+        found["for"] = f"{int(detail.elapsed_s)} s"
+    if detail.tokens:
+        found["tokens"] = f"{detail.tokens:,}"
+    if detail.cost:
+        found["cost"] = f"${detail.cost:.4f}"
+    return found
 
 
 def _free(path: str, rows: dict[Key, Row]) -> str:

@@ -13,6 +13,7 @@ from attrs import define, field
 from coding_agent.observer.feed import Feed, Feeds
 from coding_agent.observer.snapshot import Snapshot, changes, look
 from coding_agent.observer.timeline import Timeline
+from coding_agent.repl.ledger import ledger
 from lemon_otp import introspect, monotonic_s, wall_ms
 
 EVERY_S: Final = 1.0
@@ -51,7 +52,8 @@ class Watching:
     def look(self) -> float:
         """Look at the tree and tell the pages what has changed; how long to wait before the next look."""
         began_s = monotonic_s()
-        snapshot, totals = look(introspect.tree(), self.latest, began_s)
+        runs = ledger()
+        snapshot, totals = look(introspect.tree(), self.latest, began_s, None if runs is None else runs.details())
         news = changes(self.latest, snapshot)
         passed_s = began_s - self.latest.at_s if self.latest.at_s else 0.0
         self.latest = snapshot

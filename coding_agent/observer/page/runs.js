@@ -42,7 +42,7 @@ export class Runs {
 
   // Runs that no tool of a run here asked for.
   tops() {
-    return [...this.steps.values()].filter((step) => step.kind === "run" && !this.steps.has(step.parent)).sort((a, b) => b.n - a.n);
+    return [...this.steps.values()].filter((step) => step.kind === "run" && !this.steps.has(step.parent)).sort((a, b) => (a.to === null ? 0 : 1) - (b.to === null ? 0 : 1) || b.n - a.n);
   }
 
   now() {
@@ -79,7 +79,7 @@ export class Runs {
       const tag = run.to === null ? ["now", "running"] : run.failure ? ["bad", run.failure] : ["good", "done"];
       return h("div", { class: "item", role: "option", "aria-selected": run.n === this.chosen, onmousedown: () => this.choose(run.n) },
         h("span", { class: "name" }, run.name), h("span", { class: "time" }, duration(Math.max(0, (run.to ?? this.now()) - run.from))),
-        h("span", { class: "sub" }, run.session || "no session"), h("span", {}, h("span", { class: `tag ${tag[0]}` }, tag[1])));
+        h("span", { class: "sub", title: run.session }, run.session ? `…${run.session.slice(-12)}` : "no session"), h("span", {}, h("span", { class: `tag ${tag[0]}` }, tag[1])));
     });
     const scroll = this.list.scrollTop;
     fill(this.list, items);
@@ -92,7 +92,7 @@ export class Runs {
     const tab = (what, label) => h("button", { class: "chip", "aria-pressed": this.what === what, onclick: () => { this.what = what; if (what === "talk") this.loadTalk(); this.later(); } }, label);
     const head = h("div", { class: "bar" }, tab("time", "Timeline"), tab("talk", "Transcript"),
       this.what === "time" ? h("span", { class: "key" }, ["turn", "model", "tool", "failed"].map((kind) => h("span", {}, h("i", { class: kind }), kind))) : null,
-      h("span", { class: "push" }),
+      h("span", { class: "push" }), h("span", { class: "quiet small" }, this.sums(run)),
       session ? h("button", { data: { act: "steer" }, onclick: () => offer({ op: "steer", session }, "Steer the session", `The model of session ${session} reads this before its next call.`, "Send", true) }, "Steer") : null,
       session && run.to === null ? h("button", { class: "danger", data: { act: "abort" }, onclick: () => offer({ op: "abort", session }, "Abort the run?", `The run of session ${session} ends; what was said is kept.`, "Abort") }, "Abort") : null);
     const before = this.place.querySelector(".under");
@@ -118,6 +118,14 @@ export class Runs {
     };
     visit(run, 0);
     return found;
+  }
+
+  sums(run) {
+    const steps = this.inside(run).map(([step]) => step);
+    const count = (kind, word) => { const n = steps.filter((step) => step.kind === kind).length; return n ? `${n} ${word}${n === 1 ? "" : "s"}` : ""; };
+    const tokens = steps.reduce((sum, step) => sum + (step.tokens || 0), 0);
+    const cost = steps.reduce((sum, step) => sum + (step.cost || 0), 0);
+    return [count("model", "model call"), count("tool", "tool call"), tokens ? `${tokens.toLocaleString("en")} tokens out` : "", cost ? `$${cost.toFixed(4)}` : ""].filter(Boolean).join(" · ");
   }
 
   bars(run) {

@@ -1,10 +1,12 @@
 // The tree as a list in which only the rows in sight are elements: thousands of processes are as easy as ten.
-import { byId, h, setText } from "./dom.js";
+import { byId, h, setText, visible } from "./dom.js";
 
 const HEIGHT = 26;
 const MORE = 8;
 const DEPTH = 0, ID = 1, PID = 2, MODULE = 3, KIND = 4, STATE = 5, MAILBOX = 6, RESTARTS = 7, RATE = 8, FACTS = 9;
-const FIRST_FACTS = ["phase", "tool", "argument", "model", "state", "session"];
+const FIRST_FACTS = ["phase", "tool", "argument", "for", "model", "state", "tokens", "cost", "session"];
+const PHASES = { model: "waits for the model", tool: "waits for", tools: "waits for tools", permission: "waits for permission to use", child: "waits for subagents", itself: "works", idle: "" };
+const ALONE = ["phase", "argument", "for", "cost"];
 
 export class Tree {
   constructor(list, select) {
@@ -195,8 +197,8 @@ export class Tree {
     else row.removeAttribute("aria-expanded");
     slot.place.style.paddingLeft = `${flat ? 8 : 8 + data[DEPTH] * 16}px`;
     setText(slot.twist, below ? (folded ? "▶" : "▼") : "");
-    setText(slot.name, data[ID]);
-    row.title = data[MODULE] || "";
+    setText(slot.name, short(data[ID]));
+    row.title = [data[ID], data[MODULE]].filter(Boolean).map(visible).join("\n");
     setText(slot.says, says(data[FACTS], data[ID]));
     slot.state.dataset.state = data[STATE];
     setText(slot.state, data[KIND] === "more" ? "" : data[STATE]);
@@ -270,10 +272,21 @@ export class Tree {
   }
 }
 
+// Session ids differ at their end; the whole id is in the title and in the details.
+const short = (id) => id.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{12})/g, "…$1");
+
 function says(facts, id) {
-  const first = FIRST_FACTS.filter((name) => name in facts && !(name === "phase" && facts[name] === "tool" && facts.tool) && !id.includes(facts[name]));
+  const own = id.startsWith("tool_task");
+  const first = FIRST_FACTS.filter((name) => name in facts && !(own && name === "phase") && !id.includes(facts[name]));
   const rest = Object.keys(facts).filter((name) => !FIRST_FACTS.includes(name));
-  return [...first, ...rest].map((name) => (name === "phase" || name === "argument" ? facts[name] : `${name} ${facts[name]}`)).join(" · ");
+  const parts = [...first, ...rest].map((name) => {
+    if (name === "phase") return PHASES[facts.phase] ?? facts.phase;
+    if (name === "tool" && "phase" in facts) return "";
+    if (name === "tokens") return `${facts.tokens} tokens`;
+    return ALONE.includes(name) ? facts[name] : `${name} ${short(facts[name])}`;
+  });
+  if ("phase" in facts && facts.tool && facts.phase !== "child" && !own) parts[0] = `${parts[0]} ${facts.tool}`.trim();
+  return parts.filter(Boolean).join(" · ");
 }
 
 function number(element, value, much) {
