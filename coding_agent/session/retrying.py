@@ -12,17 +12,19 @@ from attrs import evolve, field
 
 from coding_agent.events import AutoRetryEnd, AutoRetryStart
 from lemon_ai import AiError, Context, Model, StreamOptions
-from lemon_otp import define, monotonic_s, sleep_s
+from lemon_otp import Pid, ReceiveTimeout, define, receive, self_pid, send
 
 Tell = Callable[[AutoRetryStart], None]
 
 CUT_SHORT = "Retry cancelled"
-LOOK_EVERY_S = 0.05
-"""How often a wait looks whether it was cut short."""
 
 
 class RetryCutShort(AiError):
     """Somebody asked not to wait for the next try."""
+
+
+class _Enough:
+    """To a process that waits for the next try: wait no longer."""
 
 
 @define(eq=False)
@@ -32,18 +34,16 @@ class Retries:
     Attributes:
         enabled: Try again at all.
         attempt: Tries after the first since an answer was last complete.
-        cut: Counts the requests to wait no longer.
     """
 
     enabled: bool = True
     attempt: int = 0
-    cut: int = 0
-    waiting: int = field(default=0, init=False)
+    _waiting: list[Pid] = field(factory=list)
 
     def cut_short(self) -> None:
         """End the wait that is going on, if one is."""
-        if self.waiting:
-            self.cut += 1
+        for pid in self._waiting:
+            send(pid, _Enough())
 
     def over(self, *, success: bool, error: str | None = None) -> AutoRetryEnd | None:
         """An answer is complete, or the run is: what is to be told, if there were tries."""
@@ -51,20 +51,20 @@ class Retries:
         return None if attempt == 0 else AutoRetryEnd(success, attempt, None if success else error)
 
     async def wait(self, delay_s: float) -> None:
-        """Wait for the next try.
+        """Wait for the next try, in the process of the call.
 
         Raises:
             RetryCutShort: Somebody asked not to.
         """
-        cut, until_s = self.cut, monotonic_s() + delay_s
-        self.waiting += 1
+        me = self_pid()
+        self._waiting.append(me)
         try:
-            while (left_s := until_s - monotonic_s()) > 0:
-                await sleep_s(min(left_s, LOOK_EVERY_S))
-                if self.cut != cut:
-                    raise RetryCutShort(CUT_SHORT)
+            await receive(lambda message: isinstance(message, _Enough), timeout_s=delay_s)
+        except ReceiveTimeout:
+            return
         finally:
-            self.waiting -= 1
+            self._waiting.remove(me)
+        raise RetryCutShort(CUT_SHORT)
 
 
 def with_retries_told(retries: Retries, stream_fn: Any, tell: Tell) -> Any:
