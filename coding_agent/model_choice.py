@@ -70,15 +70,15 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
             named = _find(known, _named(settings.default_model), settings.default_base_url)
             return ModelChoice(named, asked_for=False)
         except BadUsage as error:  # another program's file may name what only that program knows
-            notice = f"the model of your settings is not known: {error}"
+            notice = f"the model of your settings is not known: {error}; "
     elif settings.default_base_url is not None:
         return ModelChoice(_served_at(known, settings.default_base_url), asked_for=False)
     for provider, name in PREFERRED:
         if has_key(provider):
-            return ModelChoice(_find(known, name), asked_for=False, notice=notice)
+            return ModelChoice(_find(known, name), asked_for=False, notice=notice.removesuffix("; "))
     if (served := first_model(LocalServers(os.environ, configured_addresses(known)).find(), known)) is not None:
-        return ModelChoice(served, asked_for=False, notice=f"using the local server at {served.base_url}")
-    return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=NO_MODEL_NOTICE)
+        return ModelChoice(served, asked_for=False, notice=f"{notice}using the local server at {served.base_url}")
+    return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=notice + NO_MODEL_NOTICE)
 
 
 def _named(default_model: str) -> str:
