@@ -25,14 +25,16 @@ from coding_agent.terminal.markdown import markdown_lines
 from coding_agent.terminal.plain_lines import elapsed
 from coding_agent.terminal.render import Line, Renderer
 from coding_agent.terminal.screen_text import for_screen, one_line, spelled_out
-from coding_agent.terminal.tool_lines import indented, output_text, tool_ran
+from coding_agent.terminal.tool_lines import indented, output_text, tool_body, tool_ran
 
 NOTICE_STYLES: Final = {"info": ("•", "faint"), "warning": ("!", "warn"), "error": ("✗", "bad")}
 
 
-def block_lines(renderer: Renderer, block: Block, fold: Fold) -> list[Line]:
-    """The lines of a block, an empty one before it unless it goes on where the last ended."""
+def block_lines(renderer: Renderer, block: Block, fold: Fold, before: Block | None = None) -> list[Line]:
+    """The lines of a block, an empty one in front unless it goes on where the block before it ended."""
     lines: list[Line]
+    if isinstance(block, ToolRan) and isinstance(before, ToolRan) and is_one_line(block, before, folded=fold.tools):
+        return renderer.lines(tool_ran(block, folded=fold.tools, width=renderer.width))
     match block:
         case Prose(text, joined):
             lines = markdown_lines(renderer, text)
@@ -40,7 +42,7 @@ def block_lines(renderer: Renderer, block: Block, fold: Fold) -> list[Line]:
         case Thought() if fold.thinking:
             return [[], *renderer.lines(thought_line(block))]
         case Thought(text):
-            body = indented(Text(for_screen(text).strip(), "faint italic"))
+            body = indented(Text(for_screen(text).strip(), "aside"))
             return [[], *renderer.lines(Group(thought_line(block), body))]
         case Notice(text, level):
             mark, style = NOTICE_STYLES[level]
@@ -81,10 +83,15 @@ def _renderable(
             assert_never(block)
 
 
+def is_one_line(*calls: ToolRan, folded: bool) -> bool:
+    """Whether of all these calls nothing but their line is shown."""
+    return all(tool_body(each, folded=folded)[0] is None for each in calls)
+
+
 def thought_line(thought: Thought) -> Text:
     """The one line that stands for folded thinking."""
     spent = elapsed(thought.seconds)
-    return Text(f"∴ thought{f' for {spent}' if spent else ''}", "faint italic", no_wrap=True)
+    return Text(f"∴ thought{f' for {spent}' if spent else ''}", "aside", no_wrap=True)
 
 
 def shell_ran(ran: ShellRan, *, folded: bool) -> RenderableType:

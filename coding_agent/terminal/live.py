@@ -78,9 +78,9 @@ def _answer(renderer: Renderer, answer: Answer, fold: Fold, rows: int) -> list[L
         text = for_screen("".join(answer.thinking)[-4_000:]).strip()
         if fold.thinking:
             last = text.rpartition("\n")[2]
-            lines += [[], _one(renderer, Text(clip(f"∴ {last}", renderer.width), "faint italic"))]
+            lines += [[], _one(renderer, Text(clip(f"∴ {last}", renderer.width), "aside"))]
         else:
-            lines += [[], *renderer.lines(Text(text, "faint italic"))[-THOUGHT_LINES:]]
+            lines += [[], *renderer.lines(Text(text, "aside"))[-THOUGHT_LINES:]]
     if answer.text.tail.strip():
         tail = markdown_lines(renderer, answer.text.tail)
         lines += tail if answer.text.joined else [[], *tail]

@@ -110,9 +110,15 @@ class QuietMarkdown(Markdown):
     }
 
     def __init__(self, markup: str) -> None:
-        super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+        # Not rich's own: that makes a parser of its own each time, which costs more than all the rest.
         self.markup = markup
         self.parsed = parser().parse(markup)
+        self.code_theme = CODE_THEME
+        self.justify = None
+        self.style = "none"
+        self.hyperlinks = False
+        self.inline_code_lexer = None
+        self.inline_code_theme = CODE_THEME
 
 
 def markdown_lines(renderer: Renderer, text: str, width: int | None = None) -> list[Line]:

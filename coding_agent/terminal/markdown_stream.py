@@ -6,10 +6,10 @@ the answer.
 """
 
 import re
-from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -47,7 +47,6 @@ class MarkdownStream:
     joined: bool = False
     """Whether the tail goes on where the last piece ended."""
     _looked_at: int = 0
-    _parser: "MarkdownIt | None" = field(default=None, repr=False)
 
     def feed(self, delta: str) -> None:
         """There is more."""
@@ -97,7 +96,7 @@ class MarkdownStream:
         fence = FENCE.match(self.tail)
         if fence is not None and not self._is_closed(fence):
             return self._cut_code(fence)
-        tokens = self._parse(self.tail)
+        tokens = parser().parse(self.tail)
         starts = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
         if not starts:
             return None
@@ -151,12 +150,8 @@ class MarkdownStream:
             at = self.tail.index("\n", at) + 1
         return self.tail[:at], self.tail[at:]
 
-    def _parse(self, text: str) -> "Sequence[Token]":
-        if self._parser is None:
-            self._parser = parser()
-        return self._parser.parse(text)
 
-
+@cache
 def parser() -> "MarkdownIt":
     """The Markdown that is read here. HTML is text: what a model writes between angle brackets is to be seen."""
     from markdown_it import MarkdownIt

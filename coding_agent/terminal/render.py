@@ -33,6 +33,7 @@ THEME: Final = Theme(
         "markdown.table.border": "dim",
         "markdown.table.header": "bold",
         "faint": "dim",
+        "aside": "dim italic",
         "user": "bold",
         "mark.ok": "green",
         "mark.bad": "bold red",

@@ -9,7 +9,8 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import redirect_stderr
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 from prompt_toolkit.application import Application
@@ -20,6 +21,7 @@ from prompt_toolkit.key_binding import merge_key_bindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.styles import Style
 
+from coding_agent.terminal.aside import Aside
 from coding_agent.terminal.block_lines import block_lines
 from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
 from coding_agent.terminal.completion import TerminalCompleter
@@ -34,7 +36,7 @@ from coding_agent.terminal.modes import TerminalModes
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.paste import Pasted
 from coding_agent.terminal.questions import QUIET_S, Question
-from coding_agent.terminal.render import Fragment, Renderer
+from coding_agent.terminal.render import Fragment, Line, Renderer
 from coding_agent.terminal.screen_text import one_line
 from lemon_otp import monotonic_s
 
@@ -99,7 +101,7 @@ class Screen:
         self._timer: asyncio.TimerHandle | None = None
         self._calm: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
-        self._next_at_s = 0.0
+        self._next_at_s = self._due_s = 0.0
         self._interrupted_at_s = -TWICE_S
         self._shown_question: Question | None = None
         self._title = ""
@@ -123,6 +125,7 @@ class Screen:
             output=self.output,
             terminal_size_polling_interval=None,
             erase_when_done=True,
+            max_render_postpone_time=None,
             before_render=lambda _app: self._before_render(),
             after_render=lambda _app: self._after_render(),
         )
@@ -149,8 +152,9 @@ class Screen:
         try:
             for number, handler in handled.items():
                 loop.add_signal_handler(number, handler)
-            return await self.app.run_async(pre_run=started, handle_sigint=False, set_exception_handler=False)
-        except EOFError:  # the terminal is gone
+            with redirect_stderr(Aside(self.notice)):
+                return await self.app.run_async(pre_run=started, handle_sigint=False, set_exception_handler=False)
+        except (EOFError, OSError):  # the terminal is gone
             return 129
         finally:
             for timer in (self._timer, self._calm, self._tick):
@@ -174,10 +178,18 @@ class Screen:
         self.changed()
 
     def changed(self) -> None:
-        """Draw soon."""
-        if self._timer is None and not self._is_leaving:
-            wait_s = max(0.0, self._next_at_s - monotonic_s())
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._draw)
+        """Draw soon; at once when the first of an answer is there, a moment later when the model is just being asked."""
+        if self._is_leaving:
+            return
+        now_s = monotonic_s()
+        is_asking = self.talk.view.phase == "waiting" and self.talk.view.answer is None
+        due_s = max(self._next_at_s, now_s + FRAME_S / 2 if is_asking else now_s)
+        if self._timer is not None:
+            if due_s >= self._due_s:
+                return
+            self._timer.cancel()
+        self._due_s = due_s
+        self._timer = asyncio.get_running_loop().call_later(due_s - now_s, self._draw)
 
     def put_text(self, text: str) -> None:
         """Put a text into the editor, before what is being written there."""
@@ -272,8 +284,9 @@ class Screen:
 
     def _print(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
+            before = self._printed[-1] if self._printed else None
             self._printed.append(block)
-            self.output.write_raw(self.renderer.ansi(block_lines(self.renderer, block, self.fold)))
+            self.output.write_raw(self.renderer.ansi(block_lines(self.renderer, block, self.fold, before)))
 
     def _refresh_live(self) -> None:
         lines = live_lines(self.renderer, self.talk.view, self.fold, monotonic_s(), self.live_room())
@@ -345,12 +358,13 @@ class Screen:
         self.output.hold()
         self.app.renderer.erase(leave_alternate_screen=False)
         self.output.write_raw("\x1b[2J\x1b[H")
-        shown: list[list[Any]] = []
-        for block in reversed(self._printed):
-            shown.insert(0, block_lines(self.renderer, block, self.fold))
+        shown: list[list[Line]] = []
+        printed = list(self._printed)
+        for before, block in zip(reversed([None, *printed[:-1]]), reversed(printed), strict=True):
+            shown.append(block_lines(self.renderer, block, self.fold, before))
             if sum(map(len, shown)) >= self._size.rows:
                 break
-        for lines in shown:
+        for lines in reversed(shown):
             self.output.write_raw(self.renderer.ansi(lines))
         self._draw()
 

@@ -50,7 +50,7 @@ def status_parts(view: View, hint: str = "") -> list[Part]:
         Part(context_text(view), 3, "class:status.tight" if tight else "class:status"),
         Part(f"${view.cost:.3f}" if view.cost else "", 4),
         Part(f"{waiting} waiting" if waiting else "", 5),
-        Part(view.permission_mode, 7),
+        Part(f"{view.permission_mode} mode" if view.permission_mode else "", 7),
         Part(one_line(view.name), 9),
         *statuses,
     ]

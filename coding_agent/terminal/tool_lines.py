@@ -91,7 +91,7 @@ def output_text(output: str, *, folded: bool, style: str = "faint", most: int = 
     hidden = len(lines) - most
     if hidden > 0:
         more = " (Ctrl-O shows them)" if folded else ""
-        text.append(f"… {hidden} line{'' if hidden == 1 else 's'} above{more}\n", "faint italic")
+        text.append(f"… {hidden} line{'' if hidden == 1 else 's'} above{more}\n", "aside")
     text.append("\n".join(lines[-most:]), style)
     return text
 
@@ -106,7 +106,7 @@ def diff_text(diff: str, most: int) -> Text:
             style = "bold"
         text.append(("\n" if number else "") + line, style)
     if len(lines) > most:
-        text.append(f"\n… {len(lines) - most} more lines (Ctrl-O shows them)", "faint italic")
+        text.append(f"\n… {len(lines) - most} more lines (Ctrl-O shows them)", "aside")
     return text
 
 
