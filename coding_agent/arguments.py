@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const="strict",
         choices=("strict", "net"),
-        help="run commands in a bubblewrap sandbox: they write in the working folder only, and `net` alone lets them "
+        help="run commands in a sandbox: they write in the working folder only, and `net` alone lets them "
         "use the network",
     )
     add("--no-checkpoints", dest="checkpoints", action="store_false", help="keep no copies of files before changes")

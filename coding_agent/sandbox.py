@@ -4,8 +4,9 @@ Inside, the whole file system is there to read except folders known for secrets;
 settings in it cannot; `/tmp` is empty and private; processes outside are out of sight; without `net` there is no
 network, not even loopback to the host. What a command leaves in the background ends with it.
 
-Optional: it needs the program `bwrap` (package `bubblewrap`) and a kernel that lets it work. Who asks for the sandbox
-where it is not available is told so, and nothing is started without it.
+Optional: it needs the program `bwrap` (package `bubblewrap`) and a kernel that lets it work. Where it does not work,
+`landlock` does what the kernel's Landlock can, which is less; whoever starts a host is told so. Who asks for the
+sandbox where neither is available is told that, and nothing is started without it.
 """
 
 import os
@@ -33,6 +34,8 @@ SECRET_FOLDERS: Final = (
     ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".local/state/lemon",
 )  # fmt: skip
 SECRET_FILES: Final = (".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc", ".bash_history", ".zsh_history")
+RESOLVER_FOLDERS: Final = ("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf")
+"""Where `/etc/resolv.conf` often leads: without it a network has no names."""
 READ_ONLY_IN_WORKSPACE: Final = (".git/hooks", ".git/config", ".lemon")
 
 
@@ -71,6 +74,9 @@ def arguments(
     for folder in ("/run", *(str(base / name) for name in SECRET_FOLDERS), *hidden):
         if os.path.isdir(folder):
             found += ["--tmpfs", os.path.realpath(folder)]
+    if level == "net":
+        for folder in RESOLVER_FOLDERS:
+            found += ["--ro-bind-try", folder, folder]
     for name in SECRET_FILES:
         if (base / name).is_file():
             found += ["--ro-bind", "/dev/null", str(base / name)]
@@ -100,18 +106,38 @@ def unavailable() -> str | None:
     return None
 
 
-def sandboxed_keeper(root: str, level: Level, *, hidden: Sequence[str] = ()) -> "SandboxedKeeper":
-    """What starts the programs of a workspace, in the sandbox.
+def sandboxed_keeper(root: str, level: Level, *, hidden: Sequence[str] = ()) -> Keeper:
+    """What starts the programs of a workspace, in the sandbox: bubblewrap's where it works, else Landlock's.
 
     Raises:
         BadUsage: There is no sandbox here; the text says why.
     """
     why = unavailable()
-    if why is not None:
-        raise BadUsage(f"the sandbox is not available: {why}; install it, or leave out --sandbox")
-    bwrap = shutil.which("bwrap")
-    assert bwrap is not None
-    return SandboxedKeeper(bwrap, os.path.realpath(root), level, hidden)
+    real = os.path.realpath(root)
+    if why is None:
+        bwrap = shutil.which("bwrap")
+        assert bwrap is not None
+        return SandboxedKeeper(bwrap, real, level, hidden)
+    from coding_agent import landlock
+
+    why_not = landlock.unavailable(level)
+    if why_not is not None:
+        raise BadUsage(f"the sandbox is not available: {why}, and {why_not}; install it, or leave out --sandbox")
+    return landlock.LandlockedKeeper(real, network=level == "net", hidden=[*secrets_of(Path.home()), "/run", *hidden])
+
+
+def notice(level: Level) -> str | None:
+    """What whoever asked for the sandbox should know about the one there is; None when it is all it says."""
+    if unavailable() is None:
+        return None
+    from coding_agent import landlock
+
+    return landlock.LIMITS if landlock.unavailable(level) is None else None
+
+
+def secrets_of(home: Path) -> list[str]:
+    """Files and folders of a person that hold secrets."""
+    return [str(home / name) for name in (*SECRET_FOLDERS, *SECRET_FILES)]
 
 
 class SandboxedKeeper(Keeper):

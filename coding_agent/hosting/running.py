@@ -151,7 +151,11 @@ def prepared(arguments: Arguments, settings: Settings) -> HostRun:
         host.notices.append(choice.notice)
     if settings.trust is not None and (waits := settings.trust.notice()):
         host.notices.append(waits)
-    host.notices += [*settings.problems, *host.read_files()]
+    if settings.sandbox is not None:
+        from coding_agent.sandbox import notice
+
+        host.notices += filter(None, [notice("net" if settings.sandbox == "net" else "strict")])
+    host.notices += [*known.problems, *settings.problems, *host.read_files()]
     return host
 
 

@@ -5,15 +5,16 @@ import shutil
 
 import pytest
 
-from coding_agent import sandbox
+from coding_agent import landlock, sandbox
 from coding_agent.errors import BadUsage
 from coding_agent.tools import Workspace, default_tools
 from tests.coding_agent.tools.support import call, text_of
 
 
 @pytest.fixture
-def fresh():
-    """Availability is tried anew."""
+def fresh(monkeypatch):
+    """Availability is tried anew, and there is nothing to fall back to."""
+    monkeypatch.setattr(landlock, "version", lambda: 0)
     sandbox.unavailable.cache_clear()
     yield
     sandbox.unavailable.cache_clear()
