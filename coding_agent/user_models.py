@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +23,12 @@ class UserModels:
     Attributes:
         catalog: Everything that can be asked for.
         credentials: Where the key of a request comes from.
+        problems: What is wrong with another program's file, a line each.
     """
 
     catalog: Catalog
     credentials: Credentials
+    problems: tuple[str, ...] = ()
 
     @property
     def key_finder(self) -> Callable[[str], Awaitable[str | None]]:
@@ -35,7 +37,9 @@ class UserModels:
 
 
 def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> UserModels:
-    """The catalogue with a person's file on top; without a file it is the package's own.
+    """The catalogue with a person's file on top, and pi's `~/.pi/agent/models.json` beneath that, provider by provider.
+
+    Without a file it is the package's own.
 
     Args:
         environ: Names the file, and holds the variables that stand for keys.
@@ -44,33 +48,60 @@ def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> U
     Raises:
         BadUsage: The file was named and is not there, cannot be read, or says something that cannot be meant.
     """
-    path = models_file(environ)
+    path, catalog = models_file(environ), default_catalog()
+    problems: list[str] = []
+    if not environ.get(VARIABLE):
+        try:
+            catalog = _on_top(catalog, home(environ) / ".pi" / "agent" / "models.json")
+        except BadUsage as error:  # another program's file
+            problems.append(f"{error}; it was passed over")
+    try:
+        return _with_credentials(
+            _on_top(catalog, path, needed=bool(environ.get(VARIABLE))), environ, base_url, problems
+        )
+    except FileNotFoundError:
+        raise BadUsage(f"there is no file {path}; {VARIABLE} names it") from None
+
+
+def _on_top(catalog: Catalog, path: Path, *, needed: bool = False) -> Catalog:
+    """The catalogue with a file on top; as it was where there is none.
+
+    Raises:
+        FileNotFoundError: It is needed and not there.
+        BadUsage: It cannot be read, or says something that cannot be meant.
+    """
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if environ.get(VARIABLE):
-            raise BadUsage(f"there is no file {path}; {VARIABLE} names it") from None
-        return _with_credentials(default_catalog(), environ, base_url)
+    except (FileNotFoundError, NotADirectoryError):
+        if needed:
+            raise FileNotFoundError(str(path)) from None
+        return catalog
     except (OSError, UnicodeDecodeError) as error:
         raise BadUsage(f"{path} cannot be read: {error}") from error
     try:
-        catalog = default_catalog().with_overrides(json.loads(text), file=str(path))
+        return catalog.with_overrides(json.loads(text), file=str(path))
     except (ValueError, RecursionError) as error:
         raise BadUsage(f"{path} is no JSON: {error}") from error
     except BadCatalog as error:
         raise BadUsage(str(error)) from error
-    return _with_credentials(catalog, environ, base_url)
 
 
-def _with_credentials(catalog: Catalog, environ: Mapping[str, str], base_url: str | None) -> UserModels:
+def _with_credentials(
+    catalog: Catalog, environ: Mapping[str, str], base_url: str | None, problems: Sequence[str]
+) -> UserModels:
     named = {name: override.api_key for name, override in catalog.overrides.items() if override.api_key}
     address = base_url or environ.get("LEMON_BASE_URL") or None
-    return UserModels(catalog, Credentials(environ, named=named, base_url=address))
+    return UserModels(catalog, Credentials(environ, named=named, base_url=address), tuple(problems))
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """The person's home folder."""
+    return Path(environ.get("HOME") or Path.home())
 
 
 def models_file(environ: Mapping[str, str]) -> Path:
     """`LEMON_MODELS_FILE`, else `lemon/models.json` in the user's folder for settings."""
     if given := environ.get(VARIABLE):
         return Path(given).absolute()
-    settings = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config"
+    settings = environ.get("XDG_CONFIG_HOME") or home(environ) / ".config"
     return Path(settings) / "lemon" / "models.json"

@@ -94,3 +94,21 @@ def test_a_value_is_a_literal_a_variable_or_a_command() -> None:
     assert resolved("!printf 'out put\\n'", {}) == "out put"
     assert resolved("!exit 3", {}) is None
     assert resolved("!true", {}) is None
+
+
+def test_pis_file_lies_beneath_ours_provider_by_provider(tmp_path: Path) -> None:
+    """A broken one is said and passed over; one of ours that was named stands alone."""
+    folder = tmp_path / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    theirs = {"providers": {"pi-server": {"baseUrl": "http://127.0.0.1:8/v1", "models": [{"id": "m"}]},
+                            "openai": {"baseUrl": "https://pi.example/v1"}}}  # fmt: skip
+    (folder / "models.json").write_text(json.dumps(theirs))
+    known = user_models(environ(tmp_path))
+    assert known.catalog.find("pi-server/m").base_url == "http://127.0.0.1:8/v1"
+    assert known.catalog.find("openai/gpt-5.1").base_url == "https://proxy.example/v1"
+    (folder / "models.json").write_text("{")
+    known = user_models(environ(tmp_path))
+    assert known.catalog.find("my-server/big").context_window == 5000
+    assert ".pi" in known.problems[0]
+    named = user_models(environ(tmp_path, LEMON_MODELS_FILE=str(tmp_path / ".config" / "lemon" / "models.json")))
+    assert named.problems == ()
