@@ -6,7 +6,7 @@ is `other`. No label holds prompt text, arguments or credentials.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import define, field
 
@@ -18,9 +18,13 @@ from lemon_otp import Pid, monotonic_s, self_pid, telemetry
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge
 
+Taker: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+"""Takes the measurements and the metadata of one event."""
+
 HANDLER_ID: Final = "coding_agent.metrics"
 METRICS: Final = "metrics"
 """Where a host keeps its `Metrics` in the environment of the application."""
+CHILDREN_MAX: Final = 1_000
 TOOLS_TIMED_MAX: Final = 10_000
 """Tool calls whose beginning is remembered; the oldest is forgotten first."""
 
@@ -34,10 +38,9 @@ class Metrics:
     """
 
     registry: "CollectorRegistry"
-    _counters: dict[Event, "Counter"] = field(factory=dict)
     _seen: dict[str, set[str]] = field(factory=dict)
-    _began: dict[tuple[Pid, str], float] = field(factory=dict)
-    _takers: dict[Event, Callable[[Mapping[str, Any], Mapping[str, Any]], None]] = field(factory=dict)
+    _began: dict[tuple[Pid, Any], float] = field(factory=dict)
+    _takers: dict[Event, Taker] = field(factory=dict)
 
     @classmethod
     def start(cls) -> "Metrics":
@@ -51,7 +54,8 @@ class Metrics:
         registry = CollectorRegistry()
         metrics = cls(registry)
         for event, count in series.COUNTS.items():
-            metrics._counters[event] = Counter(count.name, count.text, [*count.labels.values()], registry=registry)
+            counter = Counter(count.name, count.text, [*count.labels.values()], registry=registry)
+            metrics._takers[event] = metrics._counting(counter, count)
         metrics._take_breakers(registry)
         metrics._take_runs_and_tools(registry)
         metrics._take_model_calls(registry)
@@ -94,19 +98,33 @@ class Metrics:
         def run_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
             runs.labels(str(metadata.get("outcome"))).observe(float(measured.get("duration", 0)))
 
-        def tool_began(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        tool_counted, tool_failed = self._takers[series.TOOL_START], self._takers[series.TOOL_ERROR]
+        tool_seconds: dict[Any, Histogram] = {}
+
+        def tool_began(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            tool_counted(measured, metadata)
             if len(self._began) >= TOOLS_TIMED_MAX:
                 del self._began[next(iter(self._began))]
-            self._began[self_pid(), str(metadata.get("tool_call_id"))] = monotonic_s()
+            self._began[self_pid(), metadata.get("tool_call_id")] = monotonic_s()
 
         def tool_ended(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-            began_s = self._began.pop((self_pid(), str(metadata.get("tool_call_id"))), None)
+            began_s = self._began.pop((self_pid(), metadata.get("tool_call_id")), None)
             if began_s is not None:
-                tools.labels(self._bounded("tool", metadata.get("tool_name"))).observe(monotonic_s() - began_s)
+                tool = metadata.get("tool_name")
+                seconds = tool_seconds.get(tool)
+                if seconds is None:
+                    seconds = tools.labels(self._bounded("tool", tool))
+                    _keep(tool_seconds, tool, seconds)
+                seconds.observe(monotonic_s() - began_s)
+
+        def tool_broke(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            tool_failed(measured, metadata)
+            tool_ended(measured, metadata)
 
         self._takers[series.RUN_END] = run_ended
         self._takers[series.TOOL_START] = tool_began
-        self._takers[series.TOOL_END] = self._takers[series.TOOL_ERROR] = tool_ended
+        self._takers[series.TOOL_END] = tool_ended
+        self._takers[series.TOOL_ERROR] = tool_broke
 
     def _take_model_calls(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
@@ -161,12 +179,25 @@ class Metrics:
     # The handler.
 
     def _handle(self, event: Event, measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any) -> None:
-        if (counter := self._counters.get(event)) is not None:
-            names = series.COUNTS[event].labels
-            values = [self._bounded(label, metadata.get(name)) for name, label in names.items()]
-            (counter.labels(*values) if values else counter).inc()
-        if (taker := self._takers.get(event)) is not None:
-            taker(measurements, metadata)
+        self._takers[event](measurements, metadata)
+
+    def _counting(self, counter: "Counter", count: series.Count) -> Taker:
+        """What counts one event into a counter; which of its children belongs to which values is remembered."""
+        names = tuple(count.labels)
+        if not names:
+            return lambda _, __: counter.inc()
+        children: dict[Any, Counter] = {}
+
+        def counted(_: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+            values = tuple([value if type(value := metadata.get(name)) is str else _hashable(value) for name in names])
+            child = children.get(values)
+            if child is None:
+                labels = zip(count.labels.values(), values, strict=True)
+                child = counter.labels(*[self._bounded(label, value) for label, value in labels])
+                _keep(children, values, child)
+            child.inc()
+
+        return counted
 
     def _bounded(self, label: str, value: Any) -> str:
         """A label's value without its key; `other` once there are too many different ones."""
@@ -177,6 +208,17 @@ class Metrics:
             return "other"
         seen.add(text)
         return text
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, Pid | int | None) else str(value)
+
+
+def _keep(children: dict[Any, Any], values: Any, child: Any) -> None:
+    """Remember a child; keys and pids make no end of values, so that not all are remembered."""
+    if len(children) >= CHILDREN_MAX:
+        children.clear()
+    children[values] = child
 
 
 def _breaker_taker(
