@@ -6,6 +6,7 @@ CodingAgentError
 │   └── UnknownTool          the session has no tool of that name
 ├── SessionBusy              a run is going on; steer it, or wait
 ├── SessionCrashed           a session's process ended while somebody waited for it
+├── TurnFailed               a run that a client waited for ended in an error; the text says which
 ├── SessionNotRunning        no process runs that session here
 ├── BudgetExceeded           a limit on tokens, cost, turns, time or subagents stands in the way
 ├── SubagentError            something about subagents
@@ -93,6 +94,10 @@ class SessionBusy(CodingAgentError):
 
 class SessionCrashed(CodingAgentError):
     """The process of a session ended while somebody waited for it."""
+
+
+class TurnFailed(CodingAgentError):
+    """A run that a client waited for ended in an error; the text says which. What was said before is stored."""
 
 
 class SessionNotRunning(CodingAgentError):

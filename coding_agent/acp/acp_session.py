@@ -16,6 +16,7 @@ from coding_agent.acp.client_calls import Capabilities, ClientCalls
 from coding_agent.acp.client_files import ClientFiles
 from coding_agent.acp.client_terminal import ClientTerminal
 from coding_agent.acp.replay import replayed
+from coding_agent.acp.tool_shapes import kind_of
 from coding_agent.acp.turns import Turn
 from coding_agent.acp.updates import Update, Updates, chunk
 from coding_agent.acp.wire import Refused, Wire
@@ -26,6 +27,7 @@ from coding_agent.hosting.desk import Desk, DeskEvent, Ended
 from coding_agent.hosting.dialogs import DENY, Asked, Closed, Dialogs, Question
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun
+from coding_agent.mcp.session_servers import close_servers
 from coding_agent.permissions.policy import MODES, Mode, Policy
 from coding_agent.rpc.models_json import available
 from coding_agent.session.options import SessionOptions
@@ -43,6 +45,7 @@ ANNOUNCED_S: Final = 3.0
 """How long a question waits for the client to have been told of the call it is about."""
 CLOSE_S: Final = 15.0
 TITLE_MAX: Final = 80
+SHOWN_MAX: Final = 500
 
 
 class _Close:
@@ -109,6 +112,10 @@ class AcpSession:
             with suppress(TimeoutError):
                 async with asyncio.timeout(NEXT_TURN_S):
                     await self._turn_over.wait()
+            if self.desk.has_session:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_S):
+                        await close_servers(self.desk.session.options)
             ended = monitor(owner)
             send(owner, _Close())
             with suppress(ReceiveTimeout):
@@ -341,9 +348,11 @@ class AcpSession:
     def _call_in_question(self, question: Question, call_id: str) -> dict[str, Any]:
         fields = question.fields
         text = f"{fields.get('shown', '')}\n\n{fields.get('reason', '')}".strip()
+        shown = str(fields.get("shown") or fields.get("toolName") or fields.get("title", ""))
         call: dict[str, Any] = {
             "toolCallId": call_id or question.id,
-            "title": str(fields.get("title", "")),
+            "title": " ".join(shown.split())[:SHOWN_MAX],
+            "kind": kind_of(str(fields.get("toolName", ""))),
             "status": "pending",
             "content": [{"type": "content", "content": {"type": "text", "text": text}}],
         }

@@ -5,12 +5,10 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from coding_agent.errors import TurnFailed
+
 STOP_REASONS: Final = {"length": "max_tokens"}
 """Reasons of a model's last answer that are not `end_turn`."""
-
-
-class TurnFailed(Exception):
-    """The run ended in an error; the text says which."""
 
 
 @define(eq=False)

@@ -30,6 +30,7 @@ from lemon_otp import (
     GenServer,
     Init,
     MonitorRef,
+    NoProcess,
     NoReply,
     NotFound,
     OtpError,
@@ -233,7 +234,7 @@ async def close_toolbox(toolbox: str) -> None:
     """End the toolbox with its servers, and return when nothing of them is left."""
     try:
         servers = [status.name for status in await call(toolbox, GetServers())]
-    except CallFailed:
+    except (CallFailed, NoProcess):
         return
     key = toolbox.removeprefix("mcp_toolbox[").removesuffix("]")
     refs = [monitor(pid) for name in servers if (pid := whereis(f"mcp_server[{key}/{name}]")) is not None]

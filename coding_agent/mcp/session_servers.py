@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.mcp_toolbox import WAIT_S, GetServers, Joined, open_toolbox, settled_tools
+from coding_agent.mcp.mcp_toolbox import WAIT_S, GetServers, Joined, close_toolbox, open_toolbox, settled_tools
 from coding_agent.mcp.names import PREFIX, plain_name
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.permissions.rules import Rule
@@ -113,6 +113,13 @@ async def notices_of(options: SessionOptions) -> list[str]:
     lines = [f"MCP: {problem}" for problem in found.problems]
     statuses: tuple[Status, ...] = await call(found.toolbox, GetServers()) if found.toolbox else ()
     return lines + [f"MCP: {status.name} is not connected: {status.error}" for status in statuses if status.error]
+
+
+async def close_servers(options: SessionOptions) -> None:
+    """End the servers of a session now, and return when nothing of them is left. They end with it in any case."""
+    found = servers_of(options)
+    if found is not None and found.toolbox:
+        await close_toolbox(found.toolbox)
 
 
 def servers_of(options: SessionOptions) -> SessionServers | None:

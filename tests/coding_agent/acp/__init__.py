@@ -1,0 +1,1 @@
+"""Tests of the ACP agent; a whole connection is in `tests/flows/test_acp.py`."""
