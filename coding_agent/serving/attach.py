@@ -117,6 +117,10 @@ async def _terminal(target: Target, environ: Mapping[str, str], no_colour: bool)
     channel = await SocketChannel.open(target.host.socket, {**target.request, "rpcDeltas": True})
     options = options_from(environ, channel.cwd, no_colour=no_colour, is_guest=True)
     try:
-        return await run_terminal(channel, options=options)
+        code = await run_terminal(channel, options=options)
     finally:
         channel.close()
+    if channel.host_left:
+        print(f"the host has ended; what was said is stored: session {channel.session}", file=sys.stderr)
+        return code or 1
+    return code

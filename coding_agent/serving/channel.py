@@ -38,11 +38,13 @@ class SocketChannel:
     Attributes:
         session: The id of the session it began with.
         cwd: The folder that session works in.
+        host_left: The host has ended the connection, not we.
     """
 
     def __init__(self, session: str, cwd: Path) -> None:
         self.session = session
         self.cwd = cwd
+        self.host_left = False
         self._pipe: SocketPipe | None = None
         self._pid: Pid | None = None
         self._take: Callable[[Message], None] | None = None
@@ -147,7 +149,12 @@ async def _run(path: Path, request: Mapping[str, Any], ready: asyncio.Future[Soc
                             ready.set_result(channel)
                         elif not isinstance(line, TooLong):
                             channel.heard(decode(line))
-                case PeerSilent() | PeerGone() | _Close():
+                case PeerSilent() | PeerGone():
+                    if channel is not None:
+                        channel.host_left = True
+                    return
+                case _Close():
+                    reason = "it was left"
                     return
                 case _:
                     pass
