@@ -27,7 +27,7 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
     if arguments.list_models is not None:
         from coding_agent.models_command import main as list_models
 
-        return list_models([arguments.list_models] if arguments.list_models else [], environ)
+        return list_models(["list", *([arguments.list_models] if arguments.list_models else [])], environ)
     with _files(arguments, settings_of(arguments, environ)) as settings:
         if arguments.output == "rpc":
             return _rpc(arguments, settings)

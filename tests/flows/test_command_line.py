@@ -1,0 +1,92 @@
+"""What can be said on the command line, with real programs."""
+
+import json
+
+from tests.flows.hosts import Machine
+
+ECHO = ("--model", "scripted/echo", "--quiet")
+
+
+def user_texts(machine: Machine) -> list[str]:
+    return [
+        "".join(block.get("text", "") for block in message["content"])
+        for message in machine.messages()
+        if message["role"] == "user"
+    ]
+
+
+def test_several_messages_run_one_after_the_other_and_the_last_answer_is_printed(machine: Machine):
+    """In one session, whose name is the one given."""
+    done = machine.run(*ECHO, "-p", "one", "two", "three", "--name", "three words")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "three\n", "")
+    assert user_texts(machine) == ["one", "two", "three"]
+    assert [entry["name"] for entry in machine.entries() if entry["type"] == "session_info"] == ["three words"]
+
+
+def test_a_run_that_fails_ends_the_row(machine: Machine):
+    """What comes behind it is not said; exit code 1."""
+    done = machine.run(*ECHO, "-p", "@error auth no such key", "never")
+    assert done.returncode == 1
+    assert "no such key" in done.stderr
+    assert len(user_texts(machine)) == 1
+
+
+def test_files_and_what_is_piped_in_go_with_the_first_message(machine: Machine):
+    """`@FILE` among the messages, standard input without `-p`."""
+    (machine.project / "notes.txt").write_text("from a file")
+    done = machine.run(*ECHO, "@notes.txt", "look at it", stdin="from a pipe")
+    assert done.returncode == 0
+    for part in ("from a file", "from a pipe", "look at it"):
+        assert part in done.stdout
+    missing = machine.run(*ECHO, "@none.txt", "look", stdin="")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "none.txt" in missing.stderr
+
+
+def test_without_a_session_nothing_is_left_behind(machine: Machine):
+    """The answer is printed, no file is kept."""
+    done = machine.run(*ECHO, "--no-session", "-p", "hello")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert machine.session_files() == []
+
+
+def test_a_copy_of_a_session_goes_on_beside_it(machine: Machine):
+    """`--fork` leaves the file it copies alone."""
+    machine.run(*ECHO, "-p", "first")
+    (file,) = machine.session_files()
+    before = file.read_bytes()
+    done = machine.run(*ECHO, "--fork", str(file), "-p", "second")
+    assert (done.returncode, done.stdout) == (0, "second\n")
+    assert file.read_bytes() == before
+    (copy,) = (each for each in machine.session_files() if each != file)
+    lines = [json.loads(line) for line in copy.read_text().splitlines()]
+    assert lines[0]["parentSession"] == str(file)
+    assert len([line for line in lines if line["type"] == "message"]) == 4
+    assert machine.run(*ECHO, "--fork", "none.jsonl", "-p", "x").returncode == 2
+
+
+def test_only_the_tools_that_are_named_are_offered(machine: Machine):
+    """Another one cannot be called; a name there is not is refused before anything runs."""
+    call = '@tool bash {"command": "touch made"}\n@turn\n@text done'
+    assert machine.run(*ECHO, "--tools", "read,ls", "-p", call).returncode == 0
+    assert machine.run(*ECHO, "--no-tools", "-p", call).returncode == 0
+    assert not (machine.project / "made").exists()
+    refused = machine.run(*ECHO, "--tools", "read,fly", "-p", "x")
+    assert refused.returncode == 2
+    assert "fly" in refused.stderr
+
+
+def test_events_as_lines_have_their_mode(machine: Machine):
+    """`--mode json` is `--json`."""
+    done = machine.run(*ECHO, "--mode", "json", "-p", "hi")
+    types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+    assert types[0] == "session"
+    assert types[-1] == "settled"
+
+
+def test_the_models_there_are_can_be_listed(machine: Machine):
+    """`--list-models` prints them and does nothing else."""
+    done = machine.run("--list-models", "scripted")
+    assert done.returncode == 0
+    assert "scripted/echo" in done.stdout
+    assert machine.session_files() == []
