@@ -110,7 +110,7 @@ def _by_id(wanted: str, hosts: Sequence[LiveHost]) -> Target:
 
 
 async def _terminal(target: Target, environ: Mapping[str, str], no_colour: bool) -> int:
-    from coding_agent.serving.channel import SocketChannel
+    from coding_agent.serving.socket_channel import SocketChannel
     from coding_agent.terminal.app import run_terminal
     from coding_agent.terminal.options import options_from
 

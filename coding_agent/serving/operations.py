@@ -45,7 +45,7 @@ def offer(host: HostRun, serving: Pid | None = None) -> None:
         return {"os_pid": os.getpid()}
 
     async def rpc(taken: repl.Taken) -> None:
-        from coding_agent.serving.clients import hand_over
+        from coding_agent.serving.client import hand_over
 
         await hand_over(host, taken)
 

@@ -12,9 +12,9 @@ from coding_agent.arguments import parse
 from coding_agent.errors import HostUnreachable
 from coding_agent.hosting.running import HostRun, listen, prepared
 from coding_agent.rpc.framing import LineSplitter, decode, encode
-from coding_agent.serving.channel import CLOSED, SocketChannel
-from coding_agent.serving.clients import SUPERVISOR, hand_over
+from coding_agent.serving.client import SUPERVISOR, hand_over
 from coding_agent.serving.operations import offer
+from coding_agent.serving.socket_channel import CLOSED, SocketChannel
 from coding_agent.serving.socket_pipe import PIECES_MAX, Came, PeerGone, PeerSilent, SocketPipe
 from coding_agent.settings import settings_of
 from lemon_otp import TaskSupervisor, ensure_all_started, exit_signal, receive, repl, self_pid, sleep_s, stop_all
@@ -142,7 +142,7 @@ async def test_a_host_that_is_not_there_or_refuses_is_one_error(host, tmp_path):
 
 async def test_more_clients_than_there_may_be_are_refused(host, monkeypatch):
     """With a line that says so; those that are there stay."""
-    monkeypatch.setattr("coding_agent.serving.clients.CLIENTS_MAX", 2)
+    monkeypatch.setattr("coding_agent.serving.client.CLIENTS_MAX", 2)
     channels = [await SocketChannel.open(socket_of(host), {}) for _ in range(2)]
     with pytest.raises(HostUnreachable, match="2 clients are here already"):
         await SocketChannel.open(socket_of(host), {})
