@@ -73,6 +73,7 @@ MEANING: dict[str, str] = {
     "coding_agent.loop_lag.sampled": "How late a timer of the event loop came; only where somebody measures.",
     "coding_agent.execute_code.stop": "A piece of Python code was run.",
     "coding_agent.permission.asked": "A tool call waits for a person to allow it.",
+    "coding_agent.mcp_server.changed": "A server of the Model Context Protocol stands otherwise now.",
     "coding_agent.permission.decided": "A tool call was allowed or refused, and by whom.",
 }
 
