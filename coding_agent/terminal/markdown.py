@@ -8,7 +8,6 @@ from rich.markdown import (
     CodeBlock,
     Heading,
     HorizontalRule,
-    ImageItem,
     ListItem,
     Markdown,
     MarkdownElement,
@@ -72,13 +71,6 @@ class QuietRule(HorizontalRule):
         yield Rule(style="markdown.hr")
 
 
-class NamedImage(ImageItem):
-    """A picture that is only spoken of: its words and its address."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text.assemble(self.text, f" ({self.destination})")
-
-
 class QuietTable(TableElement):
     """A table with a line below its head."""
 
@@ -105,7 +97,6 @@ class QuietMarkdown(Markdown):
         "code_block": QuietCode,
         "hr": QuietRule,
         "list_item_open": NumberedItem,
-        "image": NamedImage,
         "table_open": QuietTable,
     }
 

@@ -153,7 +153,7 @@ class MarkdownStream:
 
 @cache
 def parser() -> "MarkdownIt":
-    """The Markdown that is read here. HTML is text: what a model writes between angle brackets is to be seen."""
+    """The Markdown that is read here. HTML is text, and a picture a link: what a model writes is to be seen."""
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table").disable("image")

@@ -178,7 +178,7 @@ class Screen:
         self.changed()
 
     def changed(self) -> None:
-        """Draw soon; at once when the first of an answer is there, a moment later when the model is just being asked."""
+        """Draw soon; what comes of asking the model can wait a moment, the beginning of an answer cannot."""
         if self._is_leaving:
             return
         now_s = monotonic_s()

@@ -28,3 +28,18 @@ def scene(home: Path) -> Iterator[Callable[..., Pty]]:
     yield start
     for each in started:
         each.close()
+
+
+@pytest.fixture
+def lemon(home: Path) -> Iterator[Callable[..., Pty]]:
+    """Start the real program, and wait until it is ready."""
+    started: list[Pty] = []
+
+    def start(*arguments: str, **options: Any) -> Pty:
+        started.append(pty_screen.program(home, *arguments, **options))
+        started[-1].wait_for("ready · scripted/echo")
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()

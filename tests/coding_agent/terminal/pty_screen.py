@@ -1,11 +1,13 @@
 """The program on a pseudo terminal, and what a person would see there."""
 
+import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pyte
@@ -76,6 +78,12 @@ class Pty:
     def wait_gone(self, text: str) -> str:
         return self.until(lambda screen: text not in screen, f"the end of {text!r}")
 
+    def pause(self, seconds: float) -> None:
+        """Read on for a while: for what is about time passing on the screen."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.pump()
+
     def finish(self) -> int:
         """Read to its end; the exit code, negative for a signal."""
         deadline = time.monotonic() + PATIENCE_S
@@ -123,3 +131,36 @@ def scene(name: str, home: Path, *arguments: str, columns: int = 80, rows: int =
     pty = start(argv, home, columns=columns, rows=rows, **env)
     pty.until(lambda screen: "scripted/e" in screen.rpartition("›")[2], "the terminal")
     return pty
+
+
+def wait_for_end(pid: int) -> None:
+    """Until no process has this id, or only its remains."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} does not end")
+
+
+def program(home: Path, *arguments: str, columns: int = 100, rows: int = 40, **env: str) -> Pty:
+    """The real program in a project of its own, with a scripted model that does what the prompt says."""
+    project = home / "project"
+    project.mkdir(exist_ok=True)
+    argv = [sys.executable, "-m", "coding_agent", "--model", "scripted/echo", *arguments]
+    return start(argv, home, columns=columns, rows=rows, cwd=project, **env)
+
+
+def entries(home: Path) -> list[dict[str, Any]]:
+    """The lines of all session files, the oldest file first."""
+    files = sorted((home / "sessions").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def messages(home: Path, role: str) -> list[dict[str, Any]]:
+    """The stored messages of a role."""
+    return [each["message"] for each in entries(home) if each["type"] == "message" and each["message"]["role"] == role]
