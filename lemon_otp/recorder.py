@@ -26,6 +26,8 @@ TEXT_MAX: Final = 300
 LOG_TEXT_MAX: Final = 4_000
 DUMP_PAUSE_S: Final = 5.0
 HANDLER_ID: Final = "lemon_otp.recorder"
+OWN: Final = frozenset({"pid", "event", "wall_ms"})
+"""What every entry has of its own."""
 STORED: Final = "recorder"
 
 CHILD_ENDED: Final = ("lemon_otp", "supervisor", "child_ended")
@@ -45,7 +47,7 @@ LIFECYCLE: Final = (
 
 Entry: TypeAlias = dict[str, Any]
 Dump: TypeAlias = Callable[[list[Entry]], None]
-_Raw: TypeAlias = tuple[float, int | None, tuple[str, ...], tuple[Any, ...]]
+_Raw: TypeAlias = tuple[float, int | None, tuple[str, ...], Mapping[str, Any], Mapping[str, Any]]
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
@@ -91,15 +93,12 @@ class Recorder:
         if event == CHILD_ENDED and metadata.get("reason") == "normal":
             return  # work that is done is no news
         process = CURRENT.get(None)
-        values = [*measurements.items(), *metadata.items()]
-        for index, (name, value) in enumerate(values):
-            kind = type(value)
-            if kind is str:
-                if len(value) > TEXT_MAX:
-                    values[index] = (name, value[: TEXT_MAX - 1] + "…")
-            elif kind not in _PLAIN:
-                values[index] = (name, _told(value))
-        self._ring.append((monotonic_s(), None if process is None else process.id, event, tuple(values)))
+        number = None if process is None else process.id
+        if _is_plain(metadata) and _is_plain(measurements):
+            self._ring.append((monotonic_s(), number, event, measurements, metadata))
+            return
+        measured = {name: _kept(value) for name, value in measurements.items()}
+        self._ring.append((monotonic_s(), number, event, measured, {n: _kept(value) for n, value in metadata.items()}))
         if event == CRASH:
             self._dump()
 
@@ -120,13 +119,9 @@ class Recorder:
         return found if limit is None else found[-limit:]
 
     def _shown(self, raw: _Raw) -> Entry:
-        at_s, pid, event, values = raw
-        return {
-            "wall_ms": round(self._offset_ms + at_s * 1000),
-            "pid": pid,
-            "event": ".".join(event),
-            **_merged(values),
-        }
+        at_s, pid, event, measured, told = raw
+        values = {("of" if name in OWN else name): value for name, value in (*measured.items(), *told.items())}
+        return {"wall_ms": round(self._offset_ms + at_s * 1000), "pid": pid, "event": ".".join(event), **values}
 
     def heard(self, record: logging.LogRecord) -> None:
         """Remember a log record."""
@@ -162,11 +157,24 @@ class LogTap(logging.Handler):
         self.target.heard(record)
 
 
-def _merged(values: tuple[Any, ...]) -> dict[str, Any]:
-    return {("of" if name in ("pid", "event", "wall_ms") else name): value for name, value in values}
+def _is_plain(values: Mapping[str, Any]) -> bool:
+    """Whether these can be kept as they are: short, and holding nothing else alive."""
+    for value in values.values():
+        kind = type(value)
+        if kind is str:
+            if len(value) > TEXT_MAX:
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
 
 
-def _told(value: Any) -> str:
+def _kept(value: Any) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= TEXT_MAX else value[: TEXT_MAX - 1] + "…"
+    if kind in _PLAIN:
+        return value
     if isinstance(value, Pid):
         return repr(value)
     from lemon_otp.bounded import bounded  # most events hold plain values
@@ -176,4 +184,4 @@ def _told(value: Any) -> str:
 
 def _is_about(raw: _Raw, number: int) -> bool:
     mark = f"<pid {number} "
-    return raw[1] == number or any(type(value) is str and mark in value for _, value in raw[3])
+    return raw[1] == number or any(type(value) is str and mark in value for value in raw[4].values())

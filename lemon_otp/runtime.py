@@ -19,7 +19,7 @@ from lemon_otp.exits import is_orderly
 from lemon_otp.machine import Process, wait_in_task
 from lemon_otp.mailbox import NOTHING, Match, take
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.scheduler import CELL, CURRENT, ENDED, MAIL, Scheduler
+from lemon_otp.scheduler import CELL, CURRENT, ENDED, HANDLERS, MAIL, Scheduler
 from lemon_otp.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class Runtime:
         self.watchdog: Watchdog | None = None
         self._scheduler: Scheduler | None = None
         self._root: AttachedProcess | None = None
-        self._tokens: tuple[Token[Any], Token[Any]] | None = None
+        self._tokens: tuple[Token[Any], ...] | None = None
 
     @property
     def scheduler(self) -> Scheduler:
@@ -167,7 +167,7 @@ class Runtime:
         scheduler = self._scheduler = Scheduler(self._clock)
         clock_token = CURRENT_CLOCK.set(scheduler.clock)
         self._root = AttachedProcess(scheduler)
-        self._tokens = CURRENT.set(self._root), clock_token
+        self._tokens = CURRENT.set(self._root), HANDLERS.set(scheduler.handlers), clock_token
         if self._watchdog_s is not None:
             self.watchdog = Watchdog(scheduler, self._watchdog_s)
             self.watchdog.start()

@@ -59,6 +59,8 @@ AGAIN: Final = 6
 
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
+HANDLERS: ContextVar[dict[tuple[str, ...], tuple[Any, ...]]] = ContextVar("lemon_otp_handlers")
+"""The telemetry handlers of the runtime, beside `CURRENT`: an event that nobody hears costs one lookup."""
 
 
 class _CurrentTask:

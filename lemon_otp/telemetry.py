@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from lemon_otp.clock import monotonic_s, wall_ms
 from lemon_otp.errors import AlreadyRegistered, NoRuntime
-from lemon_otp.scheduler import CURRENT, Scheduler
+from lemon_otp.scheduler import CURRENT, HANDLERS, Scheduler
 from lemon_otp.values import frozen
 
 EventName: TypeAlias = tuple[str, ...]
@@ -71,9 +71,9 @@ def list_handlers(prefix: EventName = ()) -> list[Attachment]:
 
 def execute(event: EventName, measurements: Measurements, metadata: Metadata) -> None:
     """Tell every handler of `event`, at once."""
-    process = CURRENT.get(None)
-    if process is not None:
-        execute_in(process.runtime, event, measurements, metadata)
+    handlers = HANDLERS.get(None)
+    if handlers and event in handlers:
+        execute_in(CURRENT.get().runtime, event, measurements, metadata)
 
 
 def execute_in(runtime: Scheduler, event: EventName, measurements: Measurements, metadata: Metadata) -> None:

@@ -5,7 +5,7 @@ read. A run that is over leaves only its session's sums.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
@@ -34,6 +34,9 @@ EVENTS: Final = (
     LOOP_START, LOOP_END, CALL_START, CALL_STOP, TOOL_START, TOOL_ENTERED, TOOL_END, TOOL_ERROR, ASKED, DECIDED,
     SUBAGENT,
 )  # fmt: skip
+
+Event: TypeAlias = tuple[str, ...]
+Mapped: TypeAlias = Mapping[str, Any]
 
 
 @define(eq=False)
@@ -106,52 +109,54 @@ class Ledger:
         found: Ledger | None = current_runtime().store.get(STORED)
         if found is None:
             found = current_runtime().store[STORED] = cls()
-            telemetry.attach_many(HANDLER_ID, EVENTS, found.heard)
+            for event, take in found._takers().items():
+                telemetry.attach(f"{HANDLER_ID}.{'.'.join(event)}", event, take)
             repl.add_details("coding_agent", found.details)
         return found
 
-    def heard(self, event: tuple[str, ...], measured: Mapping[str, Any], told: Mapping[str, Any], _: Any) -> None:
-        """The telemetry handler."""
-        me = self_pid()
-        now_s = monotonic_s()
-        if event == LOOP_START:
-            self._forget_dead()
-            session_id = told.get("session_id")
-            self.runs[me] = Run(str(session_id or ""), me, str(told.get("model")), now_s, now_s)
-            return
-        if event == LOOP_END:
-            self.runs.pop(me, None)
-            return
-        if event == SUBAGENT:
-            self._enter_child(str(told.get("session_id")), str(told.get("parent_session_id")))
-            return
-        if event == CALL_STOP:
-            self._called(measured, told, now_s)
-            return
-        run = self.runs.get(me) or self.runs.get(told.get("loop"))  # type: ignore[arg-type]
-        if event == CALL_START:
-            self._call_of[told["call_id"]] = (run, "" if run is None else run.session_id)
-            if run is not None:
-                run.calls[told["call_id"]] = run.progress_s = now_s
-        elif run is not None:
-            _tool_event(run, event, str(told.get("tool_call_id")), told, now_s)
-            run.progress_s = now_s
+    def stop(self) -> None:
+        """Keep it no longer."""
+        for event in self._takers():
+            telemetry.detach(f"{HANDLER_ID}.{'.'.join(event)}")
+        current_runtime().store.pop(STORED, None)
 
-    def _forget_dead(self) -> None:
-        """A run whose process was killed may not have said that it is over."""
-        for loop in [loop for loop in self.runs if not alive(loop)]:
-            del self.runs[loop]
+    def _takers(self) -> Mapping[telemetry.EventName, telemetry.Handler]:
+        """A handler for each event: what it is need not be found out again at each."""
+        return {
+            LOOP_START: self._run_began,
+            LOOP_END: self._run_ended,
+            CALL_START: self._call_began,
+            CALL_STOP: self._call_ended,
+            TOOL_START: self._tool_began,
+            TOOL_ENTERED: self._tool_entered,
+            TOOL_END: self._tool_ended,
+            TOOL_ERROR: self._tool_ended,
+            ASKED: self._asked,
+            DECIDED: self._decided,
+            SUBAGENT: self._subagent_began,
+        }
 
-    def _enter_child(self, session_id: str, parent_id: str) -> None:
-        self.parents[session_id] = parent_id
-        while len(self.parents) > SESSIONS_MAX:
-            del self.parents[next(iter(self.parents))]
+    # The telemetry handlers.
 
-    def _called(self, measured: Mapping[str, Any], told: Mapping[str, Any], now_s: float) -> None:
+    def _run_began(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        self._forget_dead()
+        now_s, me = monotonic_s(), self_pid()
+        self.runs[me] = Run(str(told.get("session_id") or ""), me, str(told.get("model")), now_s, now_s)
+
+    def _run_ended(self, _event: Event, _measured: Mapped, _told: Mapped, _: Any) -> None:
+        self.runs.pop(self_pid(), None)
+
+    def _call_began(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(self_pid())
+        self._call_of[told["call_id"]] = (run, "" if run is None else run.session_id)
+        if run is not None:
+            run.calls[told["call_id"]] = run.progress_s = monotonic_s()
+
+    def _call_ended(self, _event: Event, measured: Mapped, told: Mapped, _: Any) -> None:
         run, session_id = self._call_of.pop(told["call_id"], (None, ""))
         if run is not None:
             run.calls.pop(told["call_id"], None)
-            run.progress_s = now_s
+            run.progress_s = monotonic_s()
         used = self.used.pop(session_id, None) or Used()
         used.tokens += sum(
             measured.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_read", "cache_write")
@@ -161,6 +166,44 @@ class Ledger:
         self.used[session_id] = used  # now the one used last
         while len(self.used) > SESSIONS_MAX:
             del self.used[next(iter(self.used))]
+
+    def _tool_began(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(self_pid())
+        if run is not None:
+            run.progress_s = now_s = monotonic_s()
+            run.tools[told["tool_call_id"]] = Working(told["tool_name"], now_s)
+
+    def _tool_entered(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(told["loop"])
+        working = None if run is None else run.tools.get(told["tool_call_id"])
+        if working is not None:
+            working.pid = self_pid()
+
+    def _tool_ended(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(self_pid())
+        if run is not None:
+            run.tools.pop(told["tool_call_id"], None)
+            run.progress_s = monotonic_s()
+
+    def _asked(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(self_pid())
+        if run is not None:
+            run.asking[told["tool_call_id"]] = run.progress_s = monotonic_s()
+
+    def _decided(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        run = self.runs.get(self_pid())
+        if run is not None and run.asking.pop(told["tool_call_id"], None) is not None:
+            run.progress_s = monotonic_s()
+
+    def _subagent_began(self, _event: Event, _measured: Mapped, told: Mapped, _: Any) -> None:
+        self.parents[str(told.get("session_id"))] = str(told.get("parent_session_id"))
+        while len(self.parents) > SESSIONS_MAX:
+            del self.parents[next(iter(self.parents))]
+
+    def _forget_dead(self) -> None:
+        """A run whose process was killed may not have said that it is over."""
+        for loop in [loop for loop in self.runs if not alive(loop)]:
+            del self.runs[loop]
 
     # For whoever looks.
 
@@ -192,21 +235,6 @@ class Ledger:
                 base.shown, base.elapsed_s, base.progress_s, used.tokens, used.cost, tuple(below.get(session_id, ()))
             )
         return found
-
-
-def _tool_event(run: Run, event: tuple[str, ...], call_id: str, told: Mapping[str, Any], now_s: float) -> None:
-    if event == TOOL_START:
-        run.tools[call_id] = Working(str(told.get("tool_name")), now_s)
-    elif event == TOOL_ENTERED:
-        working = run.tools.setdefault(call_id, Working(str(told.get("tool_name")), now_s))
-        working.pid = self_pid()
-    elif event in (TOOL_END, TOOL_ERROR):
-        run.tools.pop(call_id, None)
-    elif event == ASKED:
-        run.asking[call_id] = now_s
-        run.tools.setdefault(call_id, Working(str(told.get("tool_name")), now_s))
-    elif event == DECIDED and run.asking.pop(call_id, None) is not None and told.get("decision") != "allowed":
-        run.tools.pop(call_id, None)
 
 
 def _detail(run: Run, now_s: float) -> repl.Detail:

@@ -22,7 +22,7 @@ def look_at_tree(request: Mapping[str, Any]) -> Later:
     root = None if target in (None, "") else find(target)
     nodes = introspect.tree(root)
     found = details()
-    busy = {node.pid: age for node in introspect.walk(nodes) if (age := _busy_s(node)) is not None}
+    busy = _busy(nodes)
 
     def finish() -> Answer:
         told = told_tree(nodes, found, busy)
@@ -34,11 +34,17 @@ def look_at_tree(request: Mapping[str, Any]) -> Later:
     return Later(finish)
 
 
-def _busy_s(node: TreeNode) -> float | None:
-    process = node.pid
-    if node.state != "busy" or not isinstance(process, Process):
-        return None
-    return round(max(0.0, current_runtime().clock.monotonic_s() - process.busy_since_s), 3)
+def _busy(nodes: list[TreeNode]) -> dict[Pid | None, float]:
+    """How long each process has been at its work, where it is in the middle of any."""
+    now_s = current_runtime().clock.monotonic_s()
+    found: dict[Pid | None, float] = {}
+    left = [*nodes]
+    while left:
+        node = left.pop()
+        left.extend(node.children)
+        if node.state == "busy" and isinstance(node.pid, Process):
+            found[node.pid] = round(max(0.0, now_s - node.pid.busy_since_s), 3)
+    return found
 
 
 def told_tree(
@@ -50,14 +56,15 @@ def told_tree(
     def told(node: TreeNode) -> dict[str, Any]:
         value = introspect.to_json(node, children=False)
         pid = node.pid
-        if pid is not None:
+        if pid is not None and (busy or found):
             if pid in busy:
                 value["elapsed_s"] = busy[pid]
             if pid in found:
                 _add_detail(value, found[pid])
             if pid in used:
                 value["subtree_tokens"], value["subtree_cost"] = used[pid][0], round(used[pid][1], 6)
-        value["children"] = [told(child) for child in node.children]
+        if node.children:
+            value["children"] = [told(child) for child in node.children]
         return value
 
     return [told(node) for node in nodes]
