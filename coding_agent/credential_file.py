@@ -19,6 +19,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from coding_agent.errors import BadCredentialFile
+from coding_agent.storage.files import make_private
 from lemon_ai import canonical
 
 VARIABLE: Final = "LEMON_AUTH_FILE"
@@ -148,7 +149,7 @@ class CredentialFile:
         from filelock import FileLock, Timeout
 
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             lock = FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600)
             lock.acquire()
         except Timeout:

@@ -57,7 +57,7 @@ class OsFiles:
         return os.fstat(fd)
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path)
 
     def replace(self, source: Path, target: Path) -> None:
         source.replace(target)
@@ -80,3 +80,11 @@ class OsFiles:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def make_private(path: Path) -> None:
+    """Make a folder that only this user can enter, and every folder above it that is not there, in the same way."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)  # says so where it is no folder

@@ -50,6 +50,20 @@ def test_on_a_machine_that_is_well_nothing_fails_and_every_check_says_something(
     assert all(one["mend"] for one in findings if one["level"] != "ok")
 
 
+def test_what_the_program_makes_itself_is_as_it_should_be(machine):
+    """After a session and a login in a fresh home there is no warning about folders or files, whatever the umask."""
+    machine.extra_env["LEMON_SESSION_DIR"] = str(machine.home / "state" / "of" / "lemon")
+    previous = os.umask(0)
+    try:
+        machine.run("-p", "hello", "--model", "scripted/echo")
+        machine.run("login", "groq", stdin="gsk-groq-secret-key\n")
+    finally:
+        os.umask(previous)
+    findings = report(machine)
+    assert not of(findings, "folders", "warn")
+    assert not of(findings, "credentials", "warn")
+
+
 def test_no_key_is_shown_wherever_it_is(machine):
     """Variables, the stored file and models.json: the places are named, the values are not."""
     machine.extra_env |= {"ANTHROPIC_API_KEY": KEY, "XAI_API_KEY": "short"}
