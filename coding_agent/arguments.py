@@ -64,6 +64,7 @@ class Arguments:
         system_prompt: Stands in for the agent's identity; a text or a file.
         append_prompt: Is added to it.
         unsafe_repl: Let whoever looks in with `repl --unsafe` run Python here.
+        no_colour: No colours in the terminal.
         extra: Flags that only an extension may know, `--name` or `--name=value`.
         metrics: Count what happens; a HOST:PORT to serve the series at, empty for none; None does not count.
         observe: Serve the observer page at this HOST:PORT, empty for any free port of this machine; None does not.
@@ -78,6 +79,7 @@ class Arguments:
     rpc_deltas: bool = False
     partials: bool = False
     quiet: bool = False
+    no_colour: bool = False
     unsafe_repl: bool = False
     verbose: bool = False
     metrics: str | None = None
@@ -247,6 +249,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--unsafe-repl", action="store_true", help="let `repl --unsafe` run Python in this host")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
     _add_measuring(parser)
+    add(
+        "--no-colour", "--no-color", dest="no_colour", action="store_true", help="no colours in the terminal (NO_COLOR)"
+    )
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
     _add_resources(parser)
     return parser

@@ -27,6 +27,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
         options = options_from(
             host.environ,
             host.settings.cwd,
+            no_colour=host.arguments.no_colour,
             first_prompt=first.text if first is not None and plain else None,
             notices=tuple(host.notices),
         )
