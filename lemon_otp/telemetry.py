@@ -25,6 +25,9 @@ Handler: TypeAlias = Callable[[EventName, Measurements, Metadata, Any], None]
 
 HANDLER_FAILED: Final[EventName] = ("lemon_otp", "telemetry", "handler_failed")
 
+_handlers_here: Final = HANDLERS.get
+"""Looked up once: most events are heard by nobody, and this is all that they cost."""
+
 _log: Final = logging.getLogger("lemon_otp")
 
 
@@ -71,7 +74,7 @@ def list_handlers(prefix: EventName = ()) -> list[Attachment]:
 
 def execute(event: EventName, measurements: Measurements, metadata: Metadata) -> None:
     """Tell every handler of `event`, at once."""
-    handlers = HANDLERS.get(None)
+    handlers = _handlers_here(None)
     if handlers and event in handlers:
         execute_in(CURRENT.get().runtime, event, measurements, metadata)
 
