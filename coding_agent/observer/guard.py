@@ -77,7 +77,9 @@ class Guard:
         if len(origins) > 1 or not origin_is_ours(_text(origins), host):
             return 403, "requests from other pages are refused"
         if headers.get(b"sec-fetch-site", [b"none"])[0] in (b"cross-site", b"same-site"):
-            return 403, "requests from other pages are refused"
+            follows_a_link = headers.get(b"sec-fetch-mode") == [b"navigate"] and scope["method"] == "GET"
+            if not follows_a_link or scope["path"].startswith(self.behind):
+                return 403, "requests from other pages are refused"
         if self.token_hash is not None and scope["path"].startswith(self.behind) and not self._has_token(headers):
             return 401, "the token is missing or wrong; open the address that the host printed"
         return None

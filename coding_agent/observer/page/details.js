@@ -2,6 +2,7 @@
 import { duration, empty, fill, h } from "./dom.js";
 import { ask } from "./feed.js";
 import { offer } from "./actions.js";
+import { talk } from "./talk.js";
 
 const EVERY_MS = 2000;
 
@@ -68,6 +69,30 @@ export class Details {
     if (over) this.pid = null;
   }
 
+  ofSession(session) {
+    return [
+      h("button", { data: { act: "talk" }, onclick: () => this.read(session) }, "Transcript"),
+      h("button", { data: { act: "steer" }, onclick: () => offer({ op: "steer", session }, "Steer the session", `The model of session ${session} reads this before its next call.`, "Send", true) }, "Steer"),
+      h("button", { class: "danger", data: { act: "abort" }, onclick: () => offer({ op: "abort", session }, "Abort the run?", `The run of session ${session} ends; what was said is kept.`, "Abort") }, "Abort"),
+    ];
+  }
+
+  async read(session) {
+    const pid = this.pid;
+    this.pid = null;
+    const back = h("button", { onclick: () => { this.pid = pid; this.last = ""; this.load(); } }, "Back");
+    let said;
+    try {
+      said = talk(await ask(`api/session/${encodeURIComponent(session)}`));
+    } catch (error) {
+      said = h("div", { class: "notice bad" }, error.message);
+    }
+    if (this.pid !== null) return; // another process was chosen meanwhile
+    fill(this.place, h("h2", {}, "Transcript"), h("div", { class: "under" }, h("span", { class: "mono quiet" }, session)), h("div", { class: "acts" }, back), said);
+    this.place.scrollTop = 0;
+    back.focus();
+  }
+
   button(op, target, name) {
     const [label, text] = ACTS[op];
     return h("button", { class: op === "kill" ? "danger" : "", data: { act: op }, onclick: () => offer({ op, target }, `${label} ${name}?`, text, label) }, label);
@@ -76,6 +101,7 @@ export class Details {
   draw({ info, stack, state, messages }) {
     const name = info.process ?? info.id;
     const dead = info.state === "dead";
+    const session = /^session\[([^\]]+)\]$/.exec(name)?.[1];
     const hold = info.state === "suspended" ? ["resume"] : state.ok ? ["suspend"] : [];
     const again = info.child && info.child.restart !== "temporary" ? ["restart"] : [];
     const acts = dead ? [] : [...hold, ...again, "stop", "kill"];
@@ -93,7 +119,7 @@ export class Details {
     fill(this.place,
       h("h2", {}, name),
       h("div", { class: "under" }, h("span", { class: "state", data: { state: info.state } }, info.state), h("span", { class: "mono quiet" }, `pid ${info.pid}`)),
-      h("div", { class: "acts" }, acts.map((op) => this.button(op, info.pid, name))),
+      h("div", { class: "acts" }, acts.map((op) => this.button(op, info.pid, name)), session && !dead ? this.ofSession(session) : null),
       h("h3", {}, "What it is"),
       h("dl", {}, pairs.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)])),
       h("h3", {}, "Where it stands"),

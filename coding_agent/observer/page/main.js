@@ -96,9 +96,23 @@ byId("theme").addEventListener("click", turnTheme);
 dark.addEventListener("change", paint);
 paint();
 
-// The line.
+// The line. A host whose loop is held up says nothing; the page says that.
+
+const SILENT_MS = 8000;
+let heard = 0;
+let silent = false;
+
+setInterval(() => {
+  const open = document.body.dataset.line === "on";
+  silent = open && performance.now() - heard > SILENT_MS;
+  if (silent) {
+    byId("line").dataset.state = "again";
+    setText(byId("line"), `nothing heard for ${Math.round((performance.now() - heard) / 1000)} s`);
+  }
+}, 1000);
 
 function state(word, text) {
+  if (word === "on") heard = performance.now();
   byId("line").dataset.state = word;
   setText(byId("line"), text);
   document.body.dataset.line = word;
@@ -112,7 +126,12 @@ function gate() {
 }
 
 function begin() {
-  follow((name, value) => TAKE[name]?.(value), state);
+  follow((name, value) => {
+    heard = performance.now();
+    if (silent) state("on", "live");
+    silent = false;
+    TAKE[name]?.(value);
+  }, state);
 }
 
 if (takeToken()) begin();

@@ -145,6 +145,13 @@ async def test_a_strange_page_is_refused_even_with_the_token(page, headers):
     assert victim.alive
 
 
+async def test_a_link_to_the_page_may_be_followed_from_anywhere(page):
+    """The page itself says nothing, so a link in another page may lead to it; to what it knows it may not."""
+    clicked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert (await page.get("", **clicked)).status_code == 200
+    assert (await page.get("api/node/1", **clicked)).status_code == 403
+
+
 async def test_an_absent_origin_is_nobody_elses_page(page):
     """A program without pages, such as curl, sends none; the page's own is its address."""
     victim = spawn(stuck, label="victim")
@@ -218,6 +225,25 @@ class Quiet(GenServer[None, None, None, dict]):
 
     async def handle_info(self, message, state):
         return NoReply(state)
+
+
+class Awkward:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+class Holder(GenServer[None, None, None, object]):
+    async def init(self, arg):
+        return {"awkward": Awkward(), "huge": "x" * 50_000_000, "deep": [[[[[[[[1]]]]]]]]}
+
+
+async def test_what_a_process_holds_is_shown_in_bounds_whatever_it_is(page):
+    """A repr that raises and a text of fifty megabytes: a short answer, and the process is as it was."""
+    holder = await Holder.start(None, name="holder")
+    told = await page.get(f"api/node/{holder.id}")
+    assert told.status_code == 200
+    assert len(told.content) < 100_000
+    assert holder.alive
 
 
 async def test_a_stuck_process_is_killed_and_a_server_suspended_and_resumed(page):

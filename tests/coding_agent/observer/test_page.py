@@ -2,7 +2,8 @@
 
 import re
 import shutil
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -14,8 +15,6 @@ from coding_agent.observer.observer import observe
 from lemon_agent import AgentTool, text_result
 from lemon_ai.testing import Call, Delay, Say
 from lemon_otp import (
-    GenServer,
-    NoReply,
     TaskSupervisor,
     annotate,
     exit_signal,
@@ -46,19 +45,37 @@ class Opened:
         return self.page
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory) -> Iterator[str]:
+    """A browser for all tests of this module: where it is driven from."""
+    program = shutil.which("chromium")
+    assert program, "the Debian package chromium is needed"
+    profile = tmp_path_factory.mktemp("chromium")
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0"]
+    process = subprocess.Popen(
+        [program, *flags, f"--user-data-dir={profile}", "about:blank"], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    with process:
+        try:
+            found = (re.search(r"ws://\S+", line) for line in process.stderr)
+            yield next(match.group() for match in found if match)
+        finally:
+            process.terminate()
+            process.stderr.read()
+
+
 @pytest_asyncio.fixture
-async def opened(host) -> AsyncIterator[Opened]:
+async def opened(host, chromium) -> AsyncIterator[Opened]:
     url = await observe("")
-    chromium = shutil.which("chromium")
-    assert chromium, "the Debian package chromium is needed"
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = await driver.chromium.connect_over_cdp(chromium)
         context = await browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
         opened = Opened(url, await context.new_page())
         opened.page.on("console", lambda message: "404" in message.text or opened.said.append(message.text))
         opened.page.on("pageerror", lambda error: opened.said.append(str(error)))
         yield opened
-        await browser.close()
+        await context.close()
 
 
 def row(page: Page, text: str):
@@ -180,12 +197,22 @@ async def test_a_run_is_shown_as_bars_and_as_a_conversation(opened, host):
     assert opened.said == []
 
 
-class Flaky(GenServer[None, None, None, None]):
-    async def init(self, arg):
-        return None
-
-    async def handle_info(self, message, state):
-        return NoReply(state)
+async def test_a_session_is_read_and_steered_from_its_process(opened, host):
+    """A session's node shows what was said, and takes a text for the model."""
+    session = await stuck_session(host)
+    page = await opened.go()
+    await page.locator("#search").fill("session[")
+    await page.locator('.row:visible[data-kind="worker"]').first.click()
+    details = page.locator("#details")
+    await details.get_by_role("button", name="Transcript").click()
+    await expect(details).to_contain_text("Search <b>everything</b>, please")
+    await details.get_by_role("button", name="Back").click()
+    await details.get_by_role("button", name="Steer").click()
+    await page.locator("#confirm-input").fill("Look in src first")
+    await page.locator("#confirm").get_by_role("button", name="Send").click()
+    await expect(page.locator("#toast")).to_contain_text("before its next call")
+    assert (await client.get_state(session)).pending_messages == 1
+    assert opened.said == []
 
 
 async def test_a_restart_is_in_the_history_and_in_the_tree(opened, host):
@@ -216,7 +243,8 @@ async def test_the_token_leaves_the_address_and_a_missing_one_is_asked_for(opene
     assert "token" not in page.url
     await page.reload()
     await expect(page.locator("body")).to_have_attribute("data-line", "on")
-    other = await page.context.browser.new_page()
+    other = await page.context.new_page()
+    await page.evaluate("sessionStorage.clear()")
     bare, _, token = opened.url.partition("#token=")
     await other.goto(f"{bare}#token=wrong")
     await expect(other.locator("#gate")).to_be_visible()
