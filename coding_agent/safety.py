@@ -102,6 +102,7 @@ def guarded(settings: Settings, safety: Safety, gate: PermissionGate, *, readabl
     workspace = Workspace(
         settings.cwd, approve=gate.approve_path if gate.asks else None, keeper=keeper, readable=tuple(readable)
     )
+    workspace.shrinks_pictures = settings.images.auto_resize
     gate.watch(workspace)
     tools = tuple(
         _prefixed(tool, settings.shell_prefix) for tool in default_tools(str(settings.cwd), workspace=workspace)

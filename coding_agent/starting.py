@@ -106,7 +106,12 @@ def stream_options_of(settings: Settings) -> StreamOptions:
 def compaction_of(settings: Settings) -> CompactionSettings:
     """When a conversation is made shorter, as the settings say."""
     chosen = settings.compaction
-    return CompactionSettings(chosen.enabled, chosen.reserve_tokens, chosen.keep_recent_tokens)
+    return CompactionSettings(
+        chosen.enabled,
+        chosen.reserve_tokens,
+        chosen.keep_recent_tokens,
+        branch_reserve_tokens=settings.branch_summary.reserve_tokens,
+    )
 
 
 def budget_of(settings: Settings) -> Budget:

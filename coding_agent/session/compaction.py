@@ -33,6 +33,7 @@ class CompactionSettings:
         enabled: Compact without being asked.
         reserve_tokens: Room left for the answer; compaction is due when less is left.
         keep_recent_tokens: About how much of the newest part stays word for word.
+        branch_reserve_tokens: Room left for the answer when a branch that is left is summarised.
         max_fruitless: Automatic compactions in a row that gave no room, after which there is no further one.
     """
 
@@ -40,6 +41,7 @@ class CompactionSettings:
     reserve_tokens: int = 16_384
     keep_recent_tokens: int = 20_000
     max_fruitless: int = 2
+    branch_reserve_tokens: int = 16_384
 
     def usable(self, window: int) -> int:
         """Tokens a request may have before compaction is due. A small window reserves half of itself at most."""

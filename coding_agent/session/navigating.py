@@ -67,7 +67,10 @@ def _summary_job(state: Conversation, move: Move, messages: list[object]) -> Sum
         return None
     try:
         question = branch_summary_request(
-            messages, window=state.model.context_window or None, instructions=request.instructions
+            messages,
+            window=state.model.context_window or None,
+            reserve_tokens=state.options.compaction.branch_reserve_tokens,
+            instructions=request.instructions,
         )
     except CompactionError:
         return None

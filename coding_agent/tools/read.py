@@ -44,7 +44,7 @@ def read_tool(cwd: str, **options: Any) -> AgentTool:
         limit = optional_number(params, "limit", LINES_MAX, most=LINES_MAX)
         byte_offset = optional_number(params, "byte_offset", -1, least=0)
         place = await workspace.place(path, "read", tolerant=True)
-        answer = await in_thread(look, place, offset, limit, byte_offset, signal=signal)
+        answer = await in_thread(look, place, offset, limit, byte_offset, workspace.shrinks_pictures, signal=signal)
         workspace.seen[answer.real] = answer.version
         return answer.result
 

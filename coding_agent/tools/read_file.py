@@ -49,7 +49,7 @@ class Answer:
     real: str
 
 
-def look(place: Place, offset: int, limit: int, byte_offset: int, fence: Fence) -> Answer:
+def look(place: Place, offset: int, limit: int, byte_offset: int, shrink: bool, fence: Fence) -> Answer:
     """Read what is asked for, in a worker thread and in bounded memory.
 
     Raises:
@@ -61,7 +61,7 @@ def look(place: Place, offset: int, limit: int, byte_offset: int, fence: Fence) 
         file.seek(0)
         picture = picture_kind(sample)
         if picture is not None:
-            result = picture_result(place, read_whole(place, file, status.st_size), picture)
+            result = picture_result(place, read_whole(place, file, status.st_size), picture, shrink=shrink)
         else:
             source = text_source(place, file, sample, status.st_size)
             limits = Limits(lines=limit, bytes=BYTES_MAX, tokens=TOKENS_MAX)
@@ -112,10 +112,10 @@ def read_whole(place: Place, file: BinaryIO, size: int) -> bytes:
     return data
 
 
-def picture_result(place: Place, data: bytes, picture: Picture) -> AgentToolResult:
-    """A picture as an image block, made smaller when needed."""
+def picture_result(place: Place, data: bytes, picture: Picture, *, shrink: bool) -> AgentToolResult:
+    """A picture as an image block, made smaller when needed and wanted."""
     size, mime_type, note = len(data), picture.mime_type, ""
-    if not picture.fits or size > IMAGE_BYTES_MAX:
+    if shrink and (not picture.fits or size > IMAGE_BYTES_MAX):
         try:
             data, mime_type = shrunk(data, picture)
         except CannotShrink as error:

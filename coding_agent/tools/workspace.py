@@ -34,6 +34,7 @@ class Workspace:
         seen: The version of each file that the model last read or wrote, by real path.
         todos: The list of things to do, where no process keeps it.
         owner: The session whose end ends background programs; None ties them to the tree alone.
+        shrinks_pictures: Large ones are made smaller before a model gets them.
         session_name: What the session's list of things to do is kept under; empty without a session.
         permit_url: Asked about addresses that a call of a tool comes to by itself, such as by a redirect: `(tool, url,
             ask=True)` gives the reason why not, or None; without `ask` nobody is asked. None lets all of them pass.
@@ -69,6 +70,8 @@ class Workspace:
         self.todos: tuple[Todo, ...] = ()
         self.owner: Pid | None = None
         self.session_name = ""
+        self.shrinks_pictures = True
+        self.shrinks_pictures = True
         self.permit_url: PermitUrl | None = None
         self.conceals: Conceals | None = None
         self._given_keeper = keeper
