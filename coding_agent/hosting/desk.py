@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from attrs import field
 
@@ -28,7 +28,6 @@ from coding_agent.hosting import input as prompts
 from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
 from coding_agent.hosting.open_sessions import OpenSession
 from coding_agent.hosting.options import Wanted
-from coding_agent.hosting.running import HostRun
 from coding_agent.hosting.user_bash import BashOutput, UserBash
 from coding_agent.messages import BashExecutionMessage
 from coding_agent.session.protocol import AbortReport, SessionState
@@ -51,6 +50,9 @@ from lemon_otp import (
     wall_ms,
     whereis,
 )
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.running import HostRun
 
 SUPERVISOR: Final = "desk_supervisor"
 IN_TURN_S: Final = 30.0
@@ -122,7 +124,7 @@ class Desk:
         bash: The user's own commands.
     """
 
-    host: HostRun
+    host: "HostRun"
     bash: UserBash = field(factory=UserBash)
     _session: OpenSession | None = None
     _listeners: list[Listener] = field(factory=list)
@@ -133,7 +135,7 @@ class Desk:
     # Beginning and end.
 
     @classmethod
-    async def start(cls, host: HostRun) -> "Desk":
+    async def start(cls, host: "HostRun") -> "Desk":
         """A desk without a session yet. It is closed when the calling process ends."""
         desk = cls(host)
         if whereis(SUPERVISOR) is None:

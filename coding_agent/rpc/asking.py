@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -12,7 +12,6 @@ from coding_agent.credentials import known_secrets
 from coding_agent.errors import BadUsage
 from coding_agent.own_environment import secrets_in
 from coding_agent.permissions.policy import MODES, Policy
-from coding_agent.rpc.connection import RpcConnection
 from coding_agent.rpc.fields import Fields
 from coding_agent.rpc.models_json import model_to_json
 from coding_agent.session.token_estimate import context_size
@@ -20,8 +19,11 @@ from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
 from lemon_ai import Model
 
+if TYPE_CHECKING:
+    from coding_agent.rpc.connection import RpcConnection
 
-async def get_state(here: RpcConnection, _given: Fields) -> Any:
+
+async def get_state(here: "RpcConnection", _given: Fields) -> Any:
     state = await here.desk.state()
     options = await client.get_options(await here.desk.pid())
     answer: dict[str, Any] = {
@@ -47,7 +49,7 @@ async def get_state(here: RpcConnection, _given: Fields) -> Any:
     return answer
 
 
-async def get_session_stats(here: RpcConnection, _given: Fields) -> Any:
+async def get_session_stats(here: "RpcConnection", _given: Fields) -> Any:
     state = await here.desk.state()
     options = await client.get_options(await here.desk.pid())
     counted = await here.desk.look(_counted)
@@ -59,15 +61,15 @@ async def get_session_stats(here: RpcConnection, _given: Fields) -> Any:
     }
 
 
-async def get_settings(here: RpcConnection, _given: Fields) -> Any:
+async def get_settings(here: "RpcConnection", _given: Fields) -> Any:
     return {"settings": here.desk.host.settings.shown()}
 
 
-async def get_commands(here: RpcConnection, _given: Fields) -> Any:
+async def get_commands(here: "RpcConnection", _given: Fields) -> Any:
     return {"commands": [command.to_json() for command in here.desk.commands()]}
 
 
-async def get_permissions(here: RpcConnection, _given: Fields) -> Any:
+async def get_permissions(here: "RpcConnection", _given: Fields) -> Any:
     gate = here.desk.session.gate
     policy = gate.policy or Policy("full")
     remembered = [str(rule) for rule in await gate.remembered_rules()]
@@ -75,14 +77,14 @@ async def get_permissions(here: RpcConnection, _given: Fields) -> Any:
     return {"mode": policy.mode, "rules": rules, "remembered": remembered}
 
 
-async def set_permission_mode(here: RpcConnection, given: Fields) -> Any:
+async def set_permission_mode(here: "RpcConnection", given: Fields) -> Any:
     name = given.choice("mode", MODES)
     mode = next(mode for mode in MODES if mode == name)
     gate = here.desk.session.gate
     gate.policy = evolve(gate.policy or Policy("full"), mode=mode)
 
 
-async def get_budget(here: RpcConnection, _given: Fields) -> Any:
+async def get_budget(here: "RpcConnection", _given: Fields) -> Any:
     account = here.desk.session.account
     return {
         "maxTokens": account.budget.max_tokens,
@@ -92,7 +94,7 @@ async def get_budget(here: RpcConnection, _given: Fields) -> Any:
     }
 
 
-async def set_budget(here: RpcConnection, given: Fields) -> Any:
+async def set_budget(here: "RpcConnection", given: Fields) -> Any:
     """Fields that are left out stay; null takes a limit away."""
     account = here.desk.session.account
     budget = account.budget
@@ -104,19 +106,19 @@ async def set_budget(here: RpcConnection, given: Fields) -> Any:
     account.budget = budget
 
 
-async def export_html(here: RpcConnection, given: Fields) -> Any:
+async def export_html(here: "RpcConnection", given: Fields) -> Any:
     from coding_agent.exporting.save import save_html
 
     return await _exported(here, given, save_html)
 
 
-async def export_markdown(here: RpcConnection, given: Fields) -> Any:
+async def export_markdown(here: "RpcConnection", given: Fields) -> Any:
     from coding_agent.exporting.save import save_markdown
 
     return await _exported(here, given, save_markdown)
 
 
-async def _exported(here: RpcConnection, given: Fields, save: Callable[..., Path]) -> Any:
+async def _exported(here: "RpcConnection", given: Fields, save: Callable[..., Path]) -> Any:
     """The session as it is on disk, written by a thread: a long one keeps nobody waiting."""
     output = given.optional_text("outputPath")
     session, host = here.desk.session, here.desk.host
@@ -132,23 +134,23 @@ async def _exported(here: RpcConnection, given: Fields, save: Callable[..., Path
     return {"path": str(await asyncio.to_thread(work))}
 
 
-async def complete_files(here: RpcConnection, given: Fields) -> Any:
+async def complete_files(here: "RpcConnection", given: Fields) -> Any:
     from coding_agent.hosting.file_names import complete_files as complete
 
     return {"paths": await asyncio.to_thread(complete, here.desk.host.settings.cwd, given.text("prefix"))}
 
 
-async def get_trust(here: RpcConnection, _given: Fields) -> Any:
+async def get_trust(here: "RpcConnection", _given: Fields) -> Any:
     settings = here.desk.host.settings
     return {"trusted": settings.trusted, "pending": list(settings.pending)}
 
 
-async def set_trust(here: RpcConnection, given: Fields) -> Any:
+async def set_trust(here: "RpcConnection", given: Fields) -> Any:
     """Remember whether the person trusts this project; what waits for it counts from the next start on."""
     await here.desk.host.decide_trust(given.flag("trusted"))
 
 
-async def get_mcp(here: RpcConnection, _given: Fields) -> Any:
+async def get_mcp(here: "RpcConnection", _given: Fields) -> Any:
     from coding_agent.mcp.session_servers import mcp_status
 
     return await mcp_status(await here.desk.pid())

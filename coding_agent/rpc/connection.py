@@ -6,23 +6,19 @@ which they come. A response says that a command was accepted or what it answers;
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.desk import Desk, DeskEvent
+from coding_agent.rpc.commands import COMMANDS
 from coding_agent.rpc.events import EventWriter, Message, is_passing
-from coding_agent.rpc.fields import Fields
+from coding_agent.rpc.fields import NULL, Fields
 from lemon_otp import CallFailed, spawn_link
 
-PROTOCOL_VERSION: Final = 1
 UI_RESPONSE: Final = "extension_ui_response"
 
-NULL: Final = object()
-"""What a handler returns whose answer is `data: null`; one that returns None answers nothing."""
-
 Write = Callable[[Message], None]
-Handler = Callable[["RpcConnection", Fields], Awaitable[Any]]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -90,8 +86,6 @@ class RpcConnection:
 
     async def handle(self, message: Mapping[str, Any]) -> Message:
         """Carry one command out; its response. Never raises: what went wrong is the response."""
-        from coding_agent.rpc.commands import COMMANDS
-
         name = message.get("type")
         known = COMMANDS.get(name) if isinstance(name, str) else None
         if known is None:

@@ -3,11 +3,14 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from coding_agent.errors import BadUsage
 from lemon_ai import ImageContent
 from lemon_otp import frozen
+
+NULL: Final = object()
+"""What a command answers whose data is null; one that answers None has no data."""
 
 
 @frozen
