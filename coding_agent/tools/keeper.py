@@ -29,6 +29,7 @@ from attrs import evolve, field, frozen
 from coding_agent.tools.child import MARK, READ_BYTES, Child, ChildNotStarted, OnOutput, first_of
 
 START_S: Final = 10.0
+CANCELLED_S: Final = 2.5
 HELPER: Final = Path(__file__).with_name("keeper_main.py")
 
 
@@ -93,7 +94,7 @@ class Keeper:
         Raises:
             ChildNotStarted: No such program, no permission, no working directory. Nothing runs.
 
-        Cancelling kills what may have started.
+        Cancelling kills what may have started, and returns when that is done.
         """
         loop = asyncio.get_running_loop()
         mark = os.urandom(12).hex()
@@ -104,9 +105,9 @@ class Keeper:
             host_end.setblocking(False)
             with minder_end:
                 request = _request(program, mark, ends)
+                sent = host_end.send(request[:READ_BYTES])  # it is there to be read when the minder wakes
                 await self._ask([minder_end.fileno(), *ends.given.values()])
             ends.close_given()
-            sent = host_end.send(request[:READ_BYTES])
             if sent < len(request):
                 await loop.sock_sendall(host_end, request[sent:])
             child.listen(ends.kept)
@@ -115,7 +116,7 @@ class Keeper:
             ends.kept, ends.input = {}, -1
             self.children.add(child)
             child.on_gone(self.children.discard)
-            await first_of(START_S, child.started)
+            await self._until_started(child)
             if not child.started.done():
                 raise ChildNotStarted(0, "the helper process does not answer")
             if child.failure is not None:
@@ -126,6 +127,14 @@ class Keeper:
             raise
         ends.close()
         return child
+
+    async def _until_started(self, child: Child) -> None:
+        try:
+            await first_of(START_S, child.started)
+        except asyncio.CancelledError:  # it may run already, though nobody has heard of it
+            child.kill(0)
+            await child.ended_for_certain(CANCELLED_S)
+            raise
 
     def close(self) -> None:
         """Kill everything and remove the private directory; returns at once."""

@@ -14,6 +14,7 @@ What is left when a minder itself is killed falls to the keeper, which ends it.
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import select
 import signal
@@ -23,7 +24,8 @@ import time
 
 TYPE_CHECKING = False  # `typing` itself would make every fork dearer
 if TYPE_CHECKING:
-    from typing import Final
+    from collections.abc import Callable
+    from typing import Any, Final
 
     from coding_agent.tools.minder import (
         GIVE_UP_S,
@@ -57,13 +59,16 @@ else:
     )
 
 IDLE_MINDERS: Final = 3
+MINDERS_MAX: Final = 4096
+BUSY, IDLE = 0, 1
 
 
 class Keeper:
     """Has minders ready for the next requests, and ends with the host.
 
     Requests are read by the idle minders themselves, and a minder that has seen its child to the end takes another:
-    so a request costs no fork but the child's own.
+    so a request costs no fork but the child's own. Who is idle stands in memory they share; the keeper is woken only
+    when nobody is.
     """
 
     def __init__(self, control: socket.socket, host_fd: int, home: str) -> None:
@@ -73,8 +78,9 @@ class Keeper:
         self.control.setblocking(False)
         self.news, self.tell_news = os.pipe()
         self.waker = Waker()
-        self.minders: set[int] = set()
-        self.idle: set[int] = set()
+        self.minders: dict[int, int] = {}
+        self.flags = mmap.mmap(-1, MINDERS_MAX)
+        self.free = list(range(MINDERS_MAX))
         self.staying: set[int] = set()
 
     def run(self) -> None:
@@ -85,11 +91,11 @@ class Keeper:
                 poller.register(fd, select.POLLIN)
         open_for_work = True
         while open_for_work:
-            while len(self.idle) < (1 if self.minders else IDLE_MINDERS):
+            while len(self.minders) < IDLE_MINDERS or (self.free and not self.flags[:].count(IDLE)):
                 self.fork_minder()
             for fd, _event in poller.poll():
                 if fd == self.news:
-                    self.hear()
+                    os.read(self.news, 100)
                 elif fd == self.waker.read_end:
                     self.waker.clear()
                     self.reap()
@@ -98,22 +104,14 @@ class Keeper:
 
     def fork_minder(self) -> None:
         stays = len(self.staying) < IDLE_MINDERS
+        seat = self.free.pop()
+        self.flags[seat] = IDLE
         pid = os.fork()
         if pid == 0:
-            mind(self, stays)
-        self.minders.add(pid)
-        self.idle.add(pid)
+            mind(self, stays, seat)
+        self.minders[pid] = seat
         if stays:
             self.staying.add(pid)
-
-    def hear(self) -> None:
-        """Minders say when they take a request (a negative number) and when they are idle again."""
-        for word in os.read(self.news, 12 * 100).split():
-            number = int(word)
-            if number < 0:
-                self.idle.discard(-number)
-            elif number in self.minders:
-                self.idle.add(number)
 
     def reap(self) -> None:
         """Collect minders that ended, and wake those that were stopped: only a child would do that.
@@ -132,8 +130,11 @@ class Keeper:
                 tell(pid, signal.SIGCONT)
                 continue
             lost = lost or pid not in self.minders or status != 0
-            for group in (self.minders, self.idle, self.staying):
-                group.discard(pid)
+            self.staying.discard(pid)
+            if pid in self.minders:
+                seat = self.minders.pop(pid)
+                self.flags[seat] = BUSY
+                self.free.append(seat)
         if lost:
             self.end_strays()
 
@@ -160,7 +161,7 @@ class Keeper:
         os._exit(0)
 
 
-def mind(keeper: Keeper, stays: bool) -> None:
+def mind(keeper: Keeper, stays: bool, seat: int) -> None:
     """The life of a minder: wait for a request, see it through, and again when it stays. Never returns."""
     code = 1
     try:
@@ -169,38 +170,49 @@ def mind(keeper: Keeper, stays: bool) -> None:
         prctl(PR_SET_NAME, b"lemon-minder", 0, 0, 0)
         os.close(keeper.news)
         waker = Waker()
-        me = os.getpid()
-        while fds := await_request(keeper):
-            os.write(keeper.tell_news, b"%11d " % -me)
+        wait_for_request = waiting(keeper)
+        while fds := wait_for_request():
+            keeper.flags[seat] = BUSY
+            if not keeper.flags[:].count(IDLE):
+                os.write(keeper.tell_news, b"!")
             with socket.socket(fileno=fds[0]) as sock:
                 minder = Minder(sock, keeper.host_fd, waker)
                 if minder.start(fds[1:]):
                     minder.run()
             if not stays:
                 break
-            os.write(keeper.tell_news, b"%11d " % me)
+            keeper.flags[seat] = IDLE
         code = 0
     finally:
         os._exit(code)
 
 
-def await_request(keeper: Keeper) -> list[int]:
-    """The descriptors of the next request; none when the host or the keeper is gone."""
-    poller = select.poll()
-    poller.register(keeper.control, select.POLLIN)
+def waiting(keeper: Keeper) -> Callable[[], list[int]]:
+    """A function that waits for the descriptors of the next request; none when the host or the keeper is gone."""
+    poller: Any
+    if hasattr(select, "epoll"):
+        poller, readable = select.epoll(), select.EPOLLIN
+        poller.register(keeper.control, readable | select.EPOLLEXCLUSIVE)  # a request wakes one of us, not all
+    else:
+        poller, readable = select.poll(), select.POLLIN
+        poller.register(keeper.control, readable)
     poller.register(keeper.tell_news, 0)  # reports an error once nobody reads there
     if keeper.host_fd >= 0:
-        poller.register(keeper.host_fd, select.POLLIN)
-    while True:
-        ready = [fd for fd, _event in poller.poll()]
-        if keeper.host_fd in ready or keeper.tell_news in ready:
-            return []
-        try:
-            data, fds = receive(keeper.control, 1)
-        except BlockingIOError:
-            continue
-        if fds or not data:
-            return fds
+        poller.register(keeper.host_fd, readable)
+
+    def wait() -> list[int]:
+        while True:
+            ready = [fd for fd, _event in poller.poll()]
+            if keeper.host_fd in ready or keeper.tell_news in ready:
+                return []
+            try:
+                data, fds = receive(keeper.control, 1)
+            except BlockingIOError:
+                continue
+            if fds or not data:
+                return fds
+
+    return wait
 
 
 def remove(folder: str) -> None:

@@ -338,3 +338,16 @@ async def test_any_bytes_can_be_printed_in_any_pieces(bench: Bench, content: byt
 
     assert len(text.encode()) <= MAX_BYTES
     assert not any(ord(char) < 32 and char not in "\n\t" for char in text)
+
+
+async def test_cancelling_while_a_program_is_being_started_waits_for_its_end_too(bench: Bench) -> None:
+    """Whether or not the news that it runs has arrived: when the cancelled call returns, nothing of it runs."""
+    await bench.call("bash", command="true")
+    for pause in range(12):
+        task = started(bench.call("bash", command="(sleep 600 &); sleep 600"))
+        for _turn in range(pause):
+            await asyncio.sleep(0)
+        time.sleep(0.02)  # the program starts meanwhile, and this loop does not hear of it
+        task.cancel()
+        await asyncio.wait({task})
+        assert bench.survivors() == []
