@@ -1,6 +1,7 @@
 """Value. What an extension registers: handlers, tools, commands, flags."""
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
@@ -15,6 +16,7 @@ from lemon_otp import frozen
 Handler: TypeAlias = Callable[..., Any]
 """`handler(event, session)`, plain or async. Answers None, or a mapping with what the event asks for."""
 
+_log: Final = logging.getLogger(__name__)
 _COMMAND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}")
 _FLAG: Final = re.compile(r"[a-z][a-z0-9-]{1,63}")
 
@@ -47,16 +49,44 @@ class Flag:
 
 
 @define(eq=False)
+class EventBus:
+    """Lets extensions of one start hear of each other: names and values of their own."""
+
+    _heard: dict[str, list[Callable[[Any], None]]] = field(factory=dict, repr=False)
+
+    def on(self, name: str, handler: Callable[[Any], None]) -> Callable[[], None]:
+        """Call a plain function with whatever is emitted under a name; what is returned ends that."""
+        handlers = self._heard.setdefault(name, [])
+        handlers.append(handler)
+
+        def stop() -> None:
+            if handler in handlers:
+                handlers.remove(handler)
+
+        return stop
+
+    def emit(self, name: str, value: Any = None) -> None:
+        """Call everybody who listens, in order. What one raises is logged, and the others still hear."""
+        for handler in list(self._heard.get(name, ())):
+            try:
+                handler(value)
+            except Exception:
+                _log.exception("a listener to %r failed", name)
+
+
+@define(eq=False)
 class Extension:
     """One extension, while it registers and afterwards.
 
     Attributes:
         name: What it is called by.
         path: Its file, or the object that was installed.
+        events: The same for every extension of a start.
     """
 
     name: str
     path: str
+    events: EventBus = field(factory=EventBus, repr=False)
     handlers: dict[str, list[Handler]] = field(factory=dict, repr=False)
     tools: list[AgentTool | Callable[[str], AgentTool]] = field(factory=list, repr=False)
     commands: dict[str, Command] = field(factory=dict, repr=False)

@@ -1,12 +1,8 @@
 """Edge. Extensions go along with a session: their tools are its tools, their handlers stand at the agent's hooks.
 
 Emits: `ExtensionFailed` to the session whose event it was
-
-Tree:  extension_listener[session id], linked to the session: tells the handlers what happens, in order, and, when the
-       session has ended, that it has
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,17 +10,9 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from coding_agent import client
-from coding_agent.events import (
-    CompactionEnd,
-    ExtensionFailed,
-    ModelUpdate,
-    SessionEvent,
-    Settled,
-    ThinkingLevelUpdate,
-)
+from coding_agent.events import ExtensionFailed
 from coding_agent.extensions import hooks
-from coding_agent.extensions.calling import FAREWELL_S
+from coding_agent.extensions.extension_listener import listen
 from coding_agent.extensions.reducers import HEARD
 from coding_agent.extensions.runner import Blocked, Extensions, Report
 from coding_agent.extensions.session_handle import NobodyThere, SessionHandle, UserInterface
@@ -32,15 +20,7 @@ from coding_agent.session.options import Companion, SessionOptions, Tell
 from coding_agent.session.protocol import model_name
 from lemon_agent import AbortSignal, AfterToolCall, BeforeToolCall, Block, ToolOverride, violations
 from lemon_ai import Context, Model, StreamOptions
-from lemon_otp import CallFailed, Exit, Pid, receive, self_pid, send, spawn_link
-
-_NAMES: Final[Mapping[type, str]] = {
-    ModelUpdate: "model_select",
-    ThinkingLevelUpdate: "thinking_level_select",
-    Settled: "agent_settled",
-}
-"""Events that extensions know by another name than clients do."""
-_LOCAL: Final = frozenset({"session_shutdown", "session_start", "after_provider_response"})
+from lemon_otp import Pid, send, spawn_link
 
 
 def with_extensions(
@@ -222,52 +202,6 @@ def _override(answer: Any) -> dict[str, Any]:
     if isinstance(answer, Mapping):
         return {name: answer[name] for name in names if name in answer}
     return {name: value for name in names if (value := getattr(answer, name, KEEP)) is not KEEP}
-
-
-async def listen(extensions: Extensions, session: SessionHandle, tell: Tell) -> None:
-    """Process. Tells the extensions what happens in a session, in order, until it has ended."""
-    ended = extensions.begins_listening()
-    try:
-        await _listen(extensions, session, tell)
-    finally:
-        ended()
-
-
-async def _listen(extensions: Extensions, session: SessionHandle, tell: Tell) -> None:
-    session_id = ""
-    if extensions.wants(*(HEARD - {"session_shutdown"})):
-        try:
-            await client.subscribe(session.pid, self_pid())
-            state = await client.get_state(session.pid)
-        except CallFailed:
-            return
-        session_id = state.session_id
-        await extensions.tell("session_start", hooks.SessionStart(session_id, state.message_count), session, tell)
-    while True:
-        match await receive():
-            case SessionEvent(event=event, session_id=told):
-                session_id = told
-                if (name := event_name(event)) is not None:
-                    await extensions.tell(name, event, session, tell)
-            case hooks.AfterProviderResponse() as event:
-                await extensions.tell(event.type, event, session, tell)
-            case Exit(pid) if pid == session.pid:
-                break
-            case _:
-                pass
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            await extensions.tell("session_shutdown", hooks.SessionShutdown(session_id), session, lambda _: None)
-    except TimeoutError:
-        pass
-
-
-def event_name(event: Any) -> str | None:
-    """What extensions know an event by; None for one they do not hear of."""
-    if isinstance(event, CompactionEnd):
-        return None if event.error_message else "session_compact"
-    name = _NAMES.get(type(event), event.type)
-    return name if name in HEARD - _LOCAL else None
 
 
 @frozen

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from coding_agent.errors import BadExtension, UnreadableFile
-from coding_agent.extensions.api import Extension
+from coding_agent.extensions.api import EventBus, Extension
 from coding_agent.resources.extension_files import ENTRY, Source, sources
 from coding_agent.resources.files import read_bytes
 
@@ -30,6 +30,7 @@ def load_extensions(settings: "Settings", *, trusted: bool) -> tuple[list[Extens
         trusted: The project's own count.
     """
     loaded: list[Extension] = []
+    events = EventBus()
     problems: list[str] = []
     taken: set[str] = set()
     for source in sources(settings, trusted=trusted, problems=problems):
@@ -41,19 +42,19 @@ def load_extensions(settings: "Settings", *, trusted: bool) -> tuple[list[Extens
             problems.append(f"only the first {EXTENSIONS_MAX} extensions were loaded")
             break
         try:
-            loaded.append(load(source))
+            loaded.append(load(source, events))
         except BadExtension as error:
             problems.append(str(error))
     return loaded, problems
 
 
-def load(source: Source) -> Extension:
-    """Run one extension's registration.
+def load(source: Source, events: EventBus) -> Extension:
+    """Run one extension's registration; it shares `events` with the others.
 
     Raises:
         BadExtension: It cannot be imported, has no such function, or raised. Nothing of it counts.
     """
-    extension = Extension(source.name, source.path)
+    extension = Extension(source.name, source.path, events)
     try:
         register = _installed_function(source) if source.installed else _file_function(source)
         register(extension)

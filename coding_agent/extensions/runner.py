@@ -1,6 +1,7 @@
 """Edge. All extensions of a start: handlers are asked in order, their answers come together, failures are told."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -117,7 +118,11 @@ class Extensions:
         standing: Standing = dict(begin or {})
         for extension, handler in self.handlers(event.type):
             try:
-                standing, last = rule(standing, answered(handler(told(event, standing))))
+                answer = handler(told(event, standing))
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise BadAnswer("nothing can be waited for here; make it a plain function")
+                standing, last = rule(standing, answered(answer))
             except Exception as error:
                 report(ExtensionFailed(extension.path, event.type, f"{type(error).__name__}: {error}"))
                 continue

@@ -42,6 +42,7 @@ def put(folder, name, text):
     return path
 
 
+@pytest.mark.requirement("BR-181")
 def test_nothing_of_a_hostile_repository_runs_before_it_is_trusted(machine):
     """Modules that hide those the program imports, extensions, what looks installed, prefixes, servers: none of it."""
     mark = machine.home / "ran"

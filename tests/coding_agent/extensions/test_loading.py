@@ -157,6 +157,37 @@ def test_skills_and_templates_of_extensions_are_read_too(settings):
     assert "ZeroDivisionError" in extensions.problems[0]
 
 
+@pytest.mark.requirement("BR-152")
+def test_an_async_answer_where_nothing_can_be_waited_for_is_no_answer(settings):
+    """A coroutine is not taken for a yes; it is said."""
+    put(
+        settings.config_dir / "extensions",
+        "a.py",
+        "async def later(event):\n    return {'skill_paths': ['x']}\n"
+        "def extension(lemon):\n    lemon.on('resources_discover', lambda event: later(event))\n",
+    )
+    extensions = Extensions.load(settings, trusted=False)
+    assert extensions.with_places(settings).resources.skills == ()
+    assert "make it a plain function" in extensions.problems[0]
+
+
+def test_extensions_hear_of_each_other(settings):
+    """Over one bus; a listener that fails keeps nobody from hearing."""
+    put(
+        settings.config_dir / "extensions",
+        "a.py",
+        "def extension(lemon):\n    lemon.events.on('news', lambda value: 1 / 0)\n",
+    )
+    put(settings.config_dir / "extensions", "b.py", "def extension(lemon):\n    pass\n")
+    first, second = Extensions.load(settings, trusted=False).loaded
+    heard = []
+    stop = first.events.on("news", heard.append)
+    second.events.emit("news", 1)
+    stop()
+    second.events.emit("news", 2)
+    assert heard == [1]
+
+
 def test_a_start_without_any_finds_none(settings):
     """And imports nothing of the extensions' package for it."""
     assert list(sources(settings, trusted=True, problems=[])) == []

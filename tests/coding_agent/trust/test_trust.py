@@ -58,6 +58,7 @@ def test_a_project_without_such_files_asks_nothing(desk):
     assert not desk.store.exists()
 
 
+@pytest.mark.requirement("BR-181")
 @pytest.mark.parametrize(
     "name",
     [
