@@ -1,11 +1,15 @@
 """Edge. What an agent may ask its client about one session: files as the editor has them, terminals, permission."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, frozen
 
 from coding_agent.acp.wire import Wire
+
+FILE_S: Final = 60.0
+"""How long an editor may take to read or write a file."""
 
 
 @frozen
@@ -54,27 +58,35 @@ class ClientCalls:
     async def read_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """A file as the editor has it, unsaved changes included."""
         bounds = {name: value for name, value in (("line", line), ("limit", limit)) if value is not None}
-        answer = await self._ask("fs/read_text_file", path=path, **bounds)
+        async with asyncio.timeout(FILE_S):
+            answer = await self._ask("fs/read_text_file", path=path, **bounds)
         content = answer.get("content")
         return content if isinstance(content, str) else ""
 
     async def write_file(self, path: str, content: str) -> None:
         """Have the editor write a file."""
-        await self._ask("fs/write_text_file", path=path, content=content)
+        async with asyncio.timeout(FILE_S):
+            await self._ask("fs/write_text_file", path=path, content=content)
 
     async def create_terminal(
         self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, byte_limit: int
     ) -> str:
         """Start a program in a terminal of the client's; its id. It must be released."""
-        answer = await self._ask(
-            "terminal/create",
-            command=command,
-            args=list(args),
-            env=[{"name": name, "value": value} for name, value in env.items()],
-            cwd=cwd,
-            outputByteLimit=byte_limit,
-        )
-        return str(answer.get("terminalId", ""))
+        params = {
+            "sessionId": self.session_id,
+            "command": command,
+            "args": list(args),
+            "env": [{"name": name, "value": value} for name, value in env.items()],
+            "cwd": cwd,
+            "outputByteLimit": byte_limit,
+        }
+
+        def unwanted(answer: Mapping[str, Any]) -> None:
+            """It was made all the same, after we had given up waiting."""
+            self.give_up_terminal(str(answer.get("terminalId", "")))
+
+        answer = await self.wire.send_request("terminal/create", params, late=unwanted)
+        return str(answer.get("terminalId", "")) if isinstance(answer, Mapping) else ""
 
     async def terminal_output(self, terminal: str) -> tuple[str, bool]:
         """What a terminal's program printed, and whether some of it was left out."""

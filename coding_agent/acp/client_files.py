@@ -149,7 +149,7 @@ class ClientFiles:
             return None
         try:
             return await self.calls.read_file(place.real)
-        except Refused:
+        except (Refused, TimeoutError):
             return None
 
     async def _write(self, place: Place, content: str, signal: AbortSignal | None) -> None:
@@ -157,6 +157,8 @@ class ClientFiles:
             await unless_aborted(self.calls.write_file(place.real, content), signal)
         except Refused as error:
             raise ToolError(f"{place.given} could not be written: {error}") from error
+        except TimeoutError:
+            raise ToolError(f"{place.given}: the editor does not say whether it was written") from None
         self.workspace.saw(place.real, await _version(place))
 
 

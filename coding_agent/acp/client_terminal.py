@@ -21,6 +21,7 @@ from coding_agent.tools.truncate import MAX_BYTES
 from coding_agent.tools.visible_text import plain, reveal
 from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError, is_aborted, text_result
 
+START_S: Final = 60.0
 CLEAN_UP_S: Final = 10.0
 """How long the client is given for each step of an end."""
 
@@ -61,9 +62,11 @@ class ClientTerminal:
 
     async def _run(self, call_id: str, command: str, timeout_s: float, signal: AbortSignal | None) -> AgentToolResult:
         try:
-            terminal = await self.calls.create_terminal("bash", ["-c", command], QUIET, self.workspace.root, MAX_BYTES)
-        except Refused as error:
-            raise ToolError(f"The command could not be started: {error}") from error
+            asked = self.calls.create_terminal("bash", ["-c", command], QUIET, self.workspace.root, MAX_BYTES)
+            async with asyncio.timeout(START_S):
+                terminal = await unless_aborted(asked, signal)
+        except (Refused, TimeoutError) as error:
+            raise ToolError(f"The command could not be started: {error or 'the editor does not answer'}") from error
         released = False
         try:
             await self.announced(call_id)

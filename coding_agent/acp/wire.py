@@ -22,6 +22,7 @@ REQUEST_CANCELLED: Final = -32800
 Message: TypeAlias = dict[str, Any]
 Handle: TypeAlias = Callable[[str, Any, bool], Awaitable[Any]]
 """`handle(method, params, is_notification)`; raises the protocol library's `RequestError` to refuse."""
+Late: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Wire:
         self._write = write
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._late: dict[int, Late] = {}
         self._running: dict[Any, tuple[Pid, str, Any]] = {}
         self._taken_back: set[Any] = set()
         self._idle = asyncio.Event()
@@ -71,8 +73,15 @@ class Wire:
         """Ask the client something whose answer nobody waits for."""
         self._write({"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params})
 
-    async def send_request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+    async def send_request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, late: Late | None = None
+    ) -> Any:
         """Ask the client, and wait for what it answers. Cancelling tells it so.
+
+        Args:
+            method: What is asked.
+            params: Its parameters.
+            late: Called with an answer that comes although the request was cancelled.
 
         Raises:
             Refused: It answered with an error.
@@ -87,6 +96,8 @@ class Wire:
         finally:
             if self._asked.pop(number, None) is not None:
                 self.notify("$/cancel_request", {"requestId": number})
+                if late is not None:
+                    self._late[number] = late
             answer.cancel()
 
     # The client's. Called by the process that reads.
@@ -182,7 +193,11 @@ class Wire:
 
     def _answered(self, message: Message) -> None:
         number = message.get("id")
-        answer = self._asked.pop(number, None) if isinstance(number, int) else None
+        if not isinstance(number, int):
+            return
+        if (late := self._late.pop(number, None)) is not None and isinstance(message.get("result"), dict):
+            late(message["result"])
+        answer = self._asked.pop(number, None)
         if answer is None or answer.done():
             return  # it was taken back meanwhile
         error = message.get("error")

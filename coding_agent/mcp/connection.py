@@ -8,6 +8,7 @@ reaches it wherever it waits.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -84,11 +85,29 @@ async def hold(job: Job) -> None:
     """Connect, tell the server, stay until closed or lost. Ends with "normal", or with a shutdown that says why."""
     me = self_pid()
     at_exit(me, lambda _pid, _reason: job.program.close())
+    quiet_library()
+    try:
+        failure = await _held(job, me)
+    except _NoHandshake:
+        job.program.handshake = False
+        failure = await _held(job, me)
+    if failure is not None:
+        exit_process(("shutdown", failure))
+
+
+class _NoHandshake(Exception):
+    """The server refuses the old greeting, so it may know the new one."""
+
+
+async def _held(job: Job, me: Pid) -> McpServerUnavailable | None:
+    """One connection from beginning to end; why it was lost, None when it was closed."""
     failure: McpServerUnavailable | None = None
     try:
         async with AsyncExitStack() as stack:
             client = await _connect(stack, job, me)
             failure = await _serve(job, client)
+    except _NoHandshake:
+        raise
     except McpServerUnavailable as lost:
         failure = lost
     except asyncio.CancelledError:
@@ -97,8 +116,7 @@ async def hold(job: Job) -> None:
         lost_it = await _if_there(lambda message: isinstance(message, Lost))
         why = _with_last_words(lost_it.why, job) if lost_it is not None else _why(error, job)
         failure = McpServerUnavailable(job.entry.name, why)
-    if failure is not None:
-        exit_process(("shutdown", failure))
+    return failure
 
 
 async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
@@ -116,12 +134,12 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
         _transport(job, lost),
         message_handler=heard,
         client_info=Implementation(name="lemon-agents", version=_version()),
-        read_timeout_seconds=job.entry.timeout_s,
         cache=None,
+        mode="legacy" if job.program.handshake else "auto",
     )
     try:
         async with asyncio.timeout(job.connect_s):
-            await stack.enter_async_context(client)
+            await _greet(stack, job, client)
             offer = await offer_of(client)
     except TimeoutError:
         late = _with_last_words(f"it did not answer within {job.connect_s:g} seconds", job)
@@ -130,6 +148,20 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
     _listen(client, me)
     send(job.server, Connected(me, client, offer))
     return client
+
+
+async def _greet(stack: AsyncExitStack, job: Job, client: Any) -> None:
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
+
+    try:
+        await stack.enter_async_context(client)
+    except Exception as error:
+        refused = (METHOD_NOT_FOUND, INVALID_REQUEST, UNSUPPORTED_PROTOCOL_VERSION)
+        root = _root(error)
+        if job.program.handshake and isinstance(root, MCPError) and root.code in refused:
+            raise _NoHandshake from error
+        raise
 
 
 async def _serve(job: Job, client: Any) -> McpServerUnavailable | None:
@@ -221,17 +253,31 @@ def _http_client(headers: dict[str, str] | None = None, timeout: Any = None, aut
 
 def _why(error: BaseException, job: Job) -> str:
     """What went wrong, in a line without secrets."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = _root(error)
     if isinstance(error, OSError) and job.entry.kind == "stdio" and error.strerror:
         return _with_last_words(f"it could not be started: {error.strerror}", job)
     said = " ".join(str(error).split()) or type(error).__name__
     return _with_last_words(job.entry.masked(said)[:300], job)
 
 
+def _root(error: BaseException) -> BaseException:
+    """What went wrong, without the groups that tasks wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def _with_last_words(why: str, job: Job) -> str:
     words = job.program.last_words if job.entry.kind == "stdio" else ""
     return f"{why}; it said: {words}" if words else why
+
+
+def quiet_library() -> None:
+    """Keep the library's own warnings from standard error, where a person works."""
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
 
 
 def _version() -> str:

@@ -38,12 +38,14 @@ class ServerProgram:
     Attributes:
         child: What was started last.
         answered: It has answered, so it knows how to leave when its input is closed.
+        handshake: Greet it the way every server knew before 2026; one that refuses is greeted the new way.
     """
 
     def __init__(self, entry: ServerEntry, cwd: str) -> None:
         self.entry = entry
         self.child: Child | None = None
         self.answered = False
+        self.handshake = True
         self._cwd = cwd
         self._errors: deque[bytes] = deque()
         self._errors_size = 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -91,11 +92,28 @@ def greet(name: str) -> str:
     return f"Greet {name}."
 
 
+def without_greeting() -> None:
+    """Stand before the server and refuse `initialize`."""
+    inner = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE)
+    for line in sys.stdin.buffer:
+        asked = json.loads(line)
+        if asked.get("method") == "initialize":
+            refused = {"code": -32601, "message": "Method not found"}
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": refused}), flush=True)
+        else:
+            inner.stdin.write(line)
+            inner.stdin.flush()
+    inner.stdin.close()
+    inner.wait()
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
     elif sys.argv[1:2] == ["sse"]:
         server.run("sse", host="127.0.0.1", port=int(sys.argv[2]))
+    elif sys.argv[1:2] == ["modern"]:  # one that knows nothing of the old greeting
+        without_greeting()
     else:
         if sys.argv[1:2] == ["child"]:  # as wrappers do, and out of our process group
             subprocess.Popen(["sleep", "1000"], start_new_session=True, stdin=subprocess.DEVNULL)

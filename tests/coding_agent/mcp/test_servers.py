@@ -356,10 +356,10 @@ async def test_the_model_of_a_session_calls_a_servers_tool(host, folder):
     assert "add" in status["servers"][0]["tools"]
 
 
-@pytest.mark.parametrize("server", [entry(), light("demo")], ids=["listening", "handshake"])
+@pytest.mark.parametrize("server", [entry("demo", "modern"), light("demo")], ids=["listening", "handshake"])
 async def test_a_tool_that_a_server_gets_later_reaches_the_session(host, folder, server):
     """The list is asked for again when the server says that it changed; the model is offered what is new."""
-    grow = Call("mcp__demo__grow") if server.args[-1] == str(DEMO) else Call("mcp__demo__echo", {"grow": True})
+    grow = Call("mcp__demo__grow") if str(DEMO) in server.args else Call("mcp__demo__echo", {"grow": True})
     model = ScriptedModel([grow], "Grown.", [Call("mcp__demo__late")], "Late.")
     session = await start_session(await with_mcp(await host.options(model), Configured((server,)), wait_s=30))
     await client.subscribe(session, self_pid())
