@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-LOGGERS: Final = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent")
+LOGGERS: Final = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent", "opentelemetry", "urllib3", "uvicorn")
+"""Ours, and those of libraries that work in the background: where nobody listens, Python prints warnings."""
 
 
 def log_file(environ: Mapping[str, str]) -> Path:

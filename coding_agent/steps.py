@@ -8,6 +8,7 @@ conversation.
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
@@ -74,7 +75,7 @@ class Steps:
         self._turns: dict[Step, Step] = {}
         self._models: dict[int, Step] = {}
         self._tools: dict[tuple[Pid, str], Step] = {}
-        self._processes: dict[Pid, Step] = {}
+        self._processes: WeakKeyDictionary[Pid, Step] = WeakKeyDictionary()  # whoever may still ask is still held
         self._announced: dict[str, tuple[Step, str]] = {}
         self._takers: dict[tuple[str, ...], Callable[[Mapping[str, Any], Mapping[str, Any]], None]] = {
             EVENTS[0]: self._run_began,
@@ -211,8 +212,6 @@ class Steps:
 
     def _tool_gone(self, loop: Pid, step: Step, failure: str | None) -> None:
         self._tools.pop((loop, step.facts["tool_call_id"]), None)
-        for pid in [pid for pid, mine in self._processes.items() if mine is step]:
-            del self._processes[pid]
         self._over(step, failure)
 
     def _subagent_announced(self, _: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:

@@ -118,8 +118,8 @@ class Traces:
         kind = SpanKind.CLIENT if step.kind == "model" else SpanKind.INTERNAL
         span = self._tracer.start_span(_name(step), context, kind, _first_attributes(step))
         self._spans[step] = span
-        if step.kind == "tool":
-            step.facts["span"] = span  # a subagent may begin when its call is over
+        if step.kind != "model":
+            step.facts["span"] = span  # a subagent may begin when what asked for it is over
         if step.kind == "model":
             if self.content:
                 self._calls[self_pid()] = step

@@ -1,5 +1,7 @@
 """Runs as trees of steps, put together from telemetry."""
 
+import gc
+
 from coding_agent import client
 from coding_agent.session_supervisor import start_session
 from coding_agent.steps import Step, Steps
@@ -72,7 +74,7 @@ async def test_a_run_that_is_killed_ends_whatever_was_open_in_it(host):
 
     assert set(told.ended) == set(told.begun)
     assert all(step.failure for step in told.ended)
-    assert not (told.steps._runs or told.steps._tools or told.steps._models or told.steps._processes)
+    assert [told.steps._runs, told.steps._tools, told.steps._models] == [{}, {}, {}]
 
 
 async def test_stopping_ends_what_is_under_way_and_lets_go_of_telemetry(host):
@@ -87,3 +89,13 @@ async def test_stopping_ends_what_is_under_way_and_lets_go_of_telemetry(host):
     assert set(told.ended) == set(told.begun)
     assert telemetry.list_handlers() == []
     await client.abort(session)
+
+
+async def test_a_tools_process_is_remembered_only_while_somebody_may_ask_in_its_name(host):
+    """Calls that are over do not pile up."""
+    told = Told()
+    session = await host.session(*[[Call("look", {})]] * 5, "Done.", tools=(LOOK,))
+    await host.run(session, "go")
+    await settle()
+    gc.collect()
+    assert len(told.steps._processes) <= 1

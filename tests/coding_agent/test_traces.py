@@ -19,7 +19,7 @@ from coding_agent.subagents.delegate import with_subagents
 from coding_agent.traces import Traces, wants_content
 from lemon_agent import AgentTool, ToolError, text_result
 from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel
-from lemon_otp import receive, self_pid, telemetry
+from lemon_otp import receive, self_pid, sleep_s, telemetry
 from lemon_otp.testing import settle
 
 SECRET = "sk-abcdefghijklmnop0123456789"
@@ -70,7 +70,7 @@ async def collector() -> AsyncIterator[Collector]:
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    got.url = "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+    got.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield got
     finally:
@@ -92,13 +92,14 @@ async def look(call_id, params, signal, on_update):
     return text_result(f"seen, {SECRET}")
 
 
+CALM = {"follow_up_window_ms": 0}
 LOOK = AgentTool("look", "Looks.", {"type": "object", "properties": {"how": {"type": "string"}}}, look)
 
 
 async def test_a_run_with_a_tool_and_a_subagent_is_one_tree_of_spans(host):
     """
-    invoke_agent holds chat and execute_tool; the task tool's span holds the subagent's invoke_agent, which holds its own
-    chat. All are of one trace, and each has what the conventions ask for.
+    invoke_agent holds chat and execute_tool; the task tool's span holds the subagent's invoke_agent, which holds its
+    own chat. All are of one trace, and each has what the conventions ask for.
     """
     async with collector() as got:
         traces = Traces.start(got.url, environ={})
@@ -128,6 +129,28 @@ async def test_a_run_with_a_tool_and_a_subagent_is_one_tree_of_spans(host):
     assert attributes(run)["gen_ai.conversation.id"] != attributes(child_run)["gen_ai.conversation.id"]
     assert all(span.end_time_unix_nano >= span.start_time_unix_nano > 0 for span in got.spans)
     assert all(span.status.code == 0 for span in got.spans)
+
+
+async def test_a_subagent_that_goes_on_by_itself_stays_in_the_trace(host):
+    """Its run begins when the call, and maybe the run that made it, is over: it is below what asked for it."""
+    async with collector() as got:
+        traces = Traces.start(got.url, environ={})
+        later = [Call("task", {"prompt": "go", "description": "d", "async": True})]
+        model = ScriptedModel(later, "Meanwhile.", "Child says.", "I have heard.", "More.")
+        session = await start_session(with_subagents(await host.options(model, agent_settings=CALM)))
+        await client.subscribe(session, self_pid())
+        ended = []
+        telemetry.attach("ends", ("lemon_agent", "loop", "end"), lambda *event: ended.append(event[2]["session_id"]))
+        await client.prompt(session, "please")
+        while len(set(ended)) < 2:
+            await sleep_s(0.02)
+        await client.wait_for_idle(session)
+        await traces.stop()
+
+    child = got.one("invoke_agent subagent")
+    above = {span.span_id: span for span in got.spans}[child.parent_span_id]
+    assert above.name in ("execute_tool task", "invoke_agent lemon")
+    assert child.trace_id == above.trace_id
 
 
 @pytest.mark.requirement("TEL-12")

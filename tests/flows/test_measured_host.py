@@ -157,3 +157,5 @@ def test_a_collector_that_is_away_delays_the_end_by_no_more_than_its_bound(machi
     done = machine.run("-p", "@text fine", *MODEL, "--otel", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout.strip()) == (0, "fine")
     assert time.monotonic() - began_s < PATIENCE_S
+    assert "Traceback" not in done.stderr
+    assert "export" not in done.stderr
