@@ -30,7 +30,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """
     from coding_agent.settings import read_settings
 
-    asked = _parser().parse_args(list(argv))
+    asked = _parser().parse_intermixed_args(list(argv))
     settings = read_settings(environ, cwd=asked.cwd, trust_once=asked.trust)
     configured = read_servers(settings.cwd, environ, trusted=settings.trusted)
     if asked.what == "list":
