@@ -118,7 +118,7 @@ def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
     arguments = host.arguments
     safety = safety_of(host.settings)
     gate = gate_for(host.settings, safety, None)
-    wanted = Wanted(file=first_file(host), resume=arguments.resume)
+    wanted = Wanted(file=first_file(host), resume=arguments.resume, first=True)
 
     async def body(host: HostRun) -> int:
         options = await options_for(host, wanted, safety, gate)

@@ -23,7 +23,8 @@ from coding_agent.acp.wire import Refused, Wire
 from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
 from coding_agent.errors import BadUsage, CodingAgentError, SessionBusy
 from coding_agent.events import ModelUpdate, SessionEvent, Settled, ThinkingLevelUpdate
-from coding_agent.hosting.desk import Desk, DeskEvent, Ended
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.desk_events import DeskEvent, Ended
 from coding_agent.hosting.dialogs import DENY, Asked, Closed, Dialogs, Question
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun

@@ -25,7 +25,8 @@ from coding_agent.application import add_child
 from coding_agent.errors import BadUsage, SessionBusy, SessionCrashed
 from coding_agent.events import CompactionEnd, SessionEvent, SessionReset
 from coding_agent.hosting import input as prompts
-from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
+from coding_agent.hosting.desk_events import DeskEvent, Ended, Opened
+from coding_agent.hosting.dialogs import Dialogs, Shown
 from coding_agent.hosting.open_sessions import OpenSession
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.user_bash import BashOutput, UserBash
@@ -33,6 +34,7 @@ from coding_agent.messages import BashExecutionMessage
 from coding_agent.session.protocol import AbortReport, SessionState
 from coding_agent.storage import copying
 from coding_agent.storage.session_manager import SessionManager
+from lemon_ai import KEY_VARIABLES, MissingCredential, canonical, find_api_key, key_variables
 from lemon_otp import (
     CallFailed,
     Down,
@@ -58,48 +60,12 @@ SUPERVISOR: Final = "desk_supervisor"
 IN_TURN_S: Final = 30.0
 """How long a prompt waits for what was asked before it, such as an abort."""
 
-Submitted: TypeAlias = Literal["prompt", "steer", "follow_up", "command", "handled"]
-"""What became of a text: a run began, it waits in a queue, an extension's command ran, an extension took it over."""
-
 _numbers: Final = itertools.count(1)
 _log: Final = logging.getLogger(__name__)
 
 
-@frozen
-class Opened:
-    """The desk looks at another session from here on.
-
-    Attributes:
-        reason: `start`, `new`, `switch`, `fork`, `clone`, `reset` or `crash`.
-    """
-
-    session_id: str
-    reason: str
-
-
-@frozen
-class Ended:
-    """The session's process has ended without being asked to; what it had said is stored.
-
-    Attributes:
-        reason: What it ended with, in words.
-    """
-
-    session_id: str
-    reason: str
-
-
-@frozen
-class HookFailed:
-    """Something of an extension's failed on the way of a prompt; the conversation goes on."""
-
-    path: str
-    event: str
-    error: str
-
-
-DeskEvent: TypeAlias = SessionEvent | Asked | Closed | Shown | BashOutput | Opened | Ended | HookFailed
-"""What a desk tells its listeners."""
+Submitted: TypeAlias = Literal["prompt", "steer", "follow_up", "command", "handled"]
+"""What became of a text: a run began, it waits in a queue, an extension's command ran, an extension took it over."""
 
 Listener: TypeAlias = Callable[[DeskEvent], None]
 
@@ -122,10 +88,12 @@ class Desk:
     Attributes:
         host: The start it belongs to.
         bash: The user's own commands.
+        notices_told: How many of the host's notices this client knows.
     """
 
     host: "HostRun"
     bash: UserBash = field(factory=UserBash)
+    notices_told: int = 0
     _session: OpenSession | None = None
     _listeners: list[Listener] = field(factory=list)
     _forwarder: Pid | None = None
@@ -261,7 +229,16 @@ class Desk:
         send(self._forwarder, _Watch(session))
         await client.subscribe(session.pid, self._forwarder)
         self._deaf = session.dialogs.listen(self.tell)
+        if reason != "start":
+            self.tell_notices()
         return await client.get_state(session.pid)
+
+    def tell_notices(self) -> None:
+        """Show what the host has found on the way and this client has not been told yet."""
+        new = self.host.notices[self.notices_told :]
+        self.notices_told = len(self.host.notices)
+        for notice in new:
+            self.tell(Shown("notify", {"message": notice, "notifyType": "info"}))
 
     async def _leave(self) -> None:
         session, self._session = self._session, None
@@ -309,7 +286,7 @@ class Desk:
         async with self._in_turn():
             if not await self._may_leave("new", None):
                 return False
-            await self.open(await self._like_this(parent_session=parent_session), reason="new")
+            await self._go_on(Wanted(parent_session=parent_session), "new")
             return True
 
     async def switch(self, file: Path) -> bool:
@@ -335,7 +312,7 @@ class Desk:
                 return None
             folder = self.host.settings.session_dir
             made = await client.look(pid, lambda store: copying.fork(store.log, entry_id, session_dir=folder))
-            await self.open(await self._like_this(file=made.path), reason="fork")
+            await self._go_on(Wanted(file=made.path), "fork")
             return made.editor_text
 
     async def clone(self) -> bool:
@@ -345,21 +322,23 @@ class Desk:
                 return False
             folder = self.host.settings.session_dir
             made = await client.look(pid, lambda store: copying.clone(store.log, session_dir=folder))
-            await self.open(await self._like_this(file=made.path), reason="clone")
+            await self._go_on(Wanted(file=made.path), "clone")
             return True
 
-    async def _like_this(self, *, file: Path | None = None, parent_session: str | None = None) -> Wanted:
-        session = self.session
-        options = await client.get_options(session.pid)
-        policy = session.gate.policy
-        return Wanted(
-            file=file,
-            model=options.model,
-            thinking_level=options.thinking_level,
-            mode=None if policy is None else policy.mode,
-            budget=session.account.budget,
-            parent_session=parent_session,
-        )
+    async def _go_on(self, wanted: Wanted, reason: str) -> None:
+        """Open a session that is held as this one is: model, level, mode, budget, queues, what goes by itself."""
+        before = self.session
+        options, state = await client.get_options(before.pid), await client.get_state(before.pid)
+        policy = before.gate.policy
+        wanted.model, wanted.thinking_level = options.model, state.thinking_level
+        wanted.mode = None if policy is None else policy.mode
+        wanted.budget = before.account.budget
+        await self.open(wanted, reason=reason)
+        pid = self.session.pid
+        await client.set_queue_mode(pid, "steering", state.steering_mode)
+        await client.set_queue_mode(pid, "follow_up", state.follow_up_mode)
+        await client.set_auto_compaction(pid, state.auto_compaction)
+        await client.set_auto_retry(pid, state.auto_retry)
 
     async def _may_leave(self, reason: str, target: str | None) -> bool:
         hooks = self.host.hooks
@@ -392,6 +371,7 @@ class Desk:
             text, images = seen.text, seen.images
         async with self._in_turn() as pid:
             text = prompts.expanded(text, self.host.resources)
+            await self._require_credential(pid)
             try:
                 await client.prompt(pid, text, images)
             except SessionBusy:
@@ -400,6 +380,20 @@ class Desk:
                 await (client.steer if behavior == "steer" else client.follow_up)(pid, text, images)
                 return behavior
             return "prompt"
+
+    async def _require_credential(self, pid: Pid) -> None:
+        """Refuse a prompt that cannot be answered for want of a key, where that is certain."""
+        host = self.host
+        if host.settings.base_url is not None:
+            return
+        options = await client.get_options(pid)
+        provider = canonical(options.model.provider)
+        override = host.known.catalog.overrides.get(provider)
+        if provider not in KEY_VARIABLES or (override is not None and override.base_url):
+            return
+        if find_api_key(options.model, options.stream_options) is None and not host.known.credentials.has(provider):
+            missing = MissingCredential(provider=provider, variables=key_variables(provider))
+            raise BadUsage(f"{missing} `login {provider}` stores one.")
 
     async def steer(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
@@ -445,9 +439,13 @@ class Desk:
         pid = await self._here()
         done = await self._extensions_own(command, excluded)
         if done is None:
-            cwd = self.host.settings.cwd
+            settings = self.host.settings
             done = await self.bash.run(
-                command, cwd, lambda text: self.tell(BashOutput(run_id, text)), excluded=excluded
+                command,
+                settings.cwd,
+                lambda text: self.tell(BashOutput(run_id, text)),
+                prefix=settings.shell_prefix,
+                excluded=excluded,
             )
         await client.record_bash(pid, done)
         return done

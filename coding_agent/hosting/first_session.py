@@ -16,7 +16,7 @@ async def first_session(desk: Desk) -> SessionState:
     """
     arguments = desk.host.arguments
     file = await asyncio.to_thread(first_file, desk.host)
-    state = await desk.open(Wanted(file=file, resume=arguments.resume))
+    state = await desk.open(Wanted(file=file, resume=arguments.resume, first=True))
     if arguments.name:
         await client.append_session_name(desk.session.pid, arguments.name)
     return state

@@ -31,6 +31,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             first_prompt=first.text if first is not None and plain else None,
             notices=tuple(host.notices),
         )
+        desk.notices_told = len(host.notices)
         try:
             if not plain:
                 await _submit(desk, prompts)

@@ -34,6 +34,7 @@ class Wanted:
         mode: What may be done without asking; None takes that of the settings.
         budget: Limits of its account.
         parent_session: The file it came from.
+        first: It is the one the command line names: what was asked for there holds, whatever the file says.
     """
 
     file: Path | None = None
@@ -43,6 +44,7 @@ class Wanted:
     mode: str | None = None
     budget: Budget | None = None
     parent_session: str | None = None
+    first: bool = False
 
 
 Extra: TypeAlias = "Callable[[SessionOptions, Dialogs | None], Awaitable[SessionOptions]]"
@@ -65,6 +67,7 @@ async def options_for(
     Raises:
         BadUsage: There is no such session, no sandbox, or no tool of a name that was given.
     """
+    host.look_again()
     options = session_options(
         host.settings,
         host.choice,
@@ -74,6 +77,8 @@ async def options_for(
         safety=safety,
         resources=host.resources,
     )
+    if wanted.file is not None and not wanted.first:  # a session that was stored goes on as it was
+        options = evolve(options, override_model=False, thinking_level=None)
     options = evolve(options, get_api_key=host.known.key_finder, **_given(wanted))
     for extra in host.all_extras():
         options = await extra(options, dialogs)

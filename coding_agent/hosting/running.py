@@ -74,6 +74,7 @@ class HostRun:
     hooks: "PromptHooks | None" = None
     extensions: "Extensions | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
+    _fresh: bool = field(default=True, init=False)
 
     @property
     def keeps_files(self) -> bool:
@@ -113,13 +114,38 @@ class HostRun:
 
     async def decide_trust(self, trusted: bool) -> None:
         """Remember whether the person trusts this project; it counts for the sessions that are opened from now on."""
-        from coding_agent.settings import settings_of
         from coding_agent.trust import decide
 
         if self.settings.trust is not None:
             await asyncio.to_thread(decide, self.settings.trust, trusted)
-            self.settings = settings_of(self.arguments, self.environ)
+            self._renew()
             self.notices += self.read_files()
+
+    def look_again(self) -> None:
+        """For every session but the first: read settings and files as they are now.
+
+        A project that has changed since it was trusted counts no more; extensions stay as they were loaded, unless the
+        project's come or go. A settings file that is broken by now leaves everything as it was, and is said.
+        """
+        if self._fresh:
+            self._fresh = False
+            return
+        trusted = self.settings.trusted
+        try:
+            self._renew()
+        except BadUsage as error:
+            self.notices.append(str(error))
+            return
+        if self.settings.trusted != trusted:
+            self.notices += self.read_files()
+        else:
+            settings = self.settings if self.extensions is None else self.extensions.with_places(self.settings)
+            self.resources = load_resources(settings, trusted=settings.trusted)
+
+    def _renew(self) -> None:
+        from coding_agent.settings import settings_of
+
+        self.settings = evolve(settings_of(self.arguments, self.environ), session_dir=self.settings.session_dir)
 
     @property
     def sessions(self) -> "OpenSessions":

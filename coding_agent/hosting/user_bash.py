@@ -64,13 +64,22 @@ class UserBash:
             signal.abort()
         return bool(self._running)
 
-    async def run(self, command: str, cwd: Path, on_text: OnText, *, excluded: bool = False) -> BashExecutionMessage:
+    async def run(
+        self,
+        command: str,
+        cwd: Path,
+        on_text: OnText,
+        *,
+        prefix: str | None = None,
+        excluded: bool = False,
+    ) -> BashExecutionMessage:
         """Run a command to its end, or to `abort`; what came of it. Cancelling ends the command.
 
         Args:
             command: For bash.
             cwd: The folder it runs in.
             on_text: Is called with each piece of output.
+            prefix: Put before the command, on lines of its own.
             excluded: The model is not to see it.
         """
         workspace = self._workspaces.setdefault(cwd, Workspace(cwd))
@@ -78,7 +87,8 @@ class UserBash:
         self._running[signal] = command
         run = _Watched(workspace, on_text)
         try:
-            outcome = await run.until_ended(program_for(workspace, "bash", command), LONGEST_S, signal)
+            program = program_for(workspace, "bash", f"{prefix}\n{command}" if prefix else command)
+            outcome = await run.until_ended(program, LONGEST_S, signal)
             shown = run.output.finished()
             return BashExecutionMessage(
                 command=command,

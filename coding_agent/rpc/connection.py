@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from coding_agent.errors import CodingAgentError
-from coding_agent.hosting.desk import Desk, DeskEvent
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.desk_events import DeskEvent
 from coding_agent.rpc.commands import COMMANDS
 from coding_agent.rpc.events import EventWriter, Message, is_passing
 from coding_agent.rpc.fields import NULL, Fields

@@ -7,7 +7,7 @@ whole unless a client asked for the parts alone.
 from typing import Any
 
 from coding_agent.events import CompactionEnd, CompactionStart, SessionEvent, Settled
-from coding_agent.hosting.desk import DeskEvent, Ended, HookFailed, Opened
+from coding_agent.hosting.desk_events import DeskEvent, Ended, HookFailed, Opened
 from coding_agent.hosting.dialogs import Asked, Closed, Shown
 from coding_agent.hosting.user_bash import BashOutput
 from coding_agent.wire import event_to_wire

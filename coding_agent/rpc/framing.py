@@ -6,6 +6,7 @@ limit; what is longer is given up as a whole and what follows it is read on.
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, Final
 
 from attrs import field
@@ -98,24 +99,19 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def encode(value: Any) -> bytes:
-    """The line of a value, with its end. What JSON has no form for becomes its text.
+    """The line of a value, with its end. What JSON has no form for becomes its text, a number that is none null.
 
     A lone half of a surrogate pair, which UTF-8 has no form for, is written as an escape.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    except RecursionError:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except (RecursionError, ValueError):
         text = "".join(_flat(value))
-    except ValueError:
-        text = json.dumps(value, ensure_ascii=True, default=str)
-    try:
-        return text.encode("utf-8") + b"\n"
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace") + b"\n"
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _flat(value: Any) -> Iterator[str]:
-    """The JSON of a value that is nested more deeply than a recursive encoder goes, such as the tree of a session."""
+    """The JSON of a value, however deeply it is nested; the tree of a session goes deeper than a recursive encoder."""
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
@@ -131,6 +127,8 @@ def _flat(value: Any) -> Iterator[str]:
             for number, inner in enumerate(item):
                 parts += [_Written(", "), inner] if number else [inner]
             stack.extend(reversed([*parts, _Written("]")]))
+        elif isinstance(item, float) and not isfinite(item):
+            yield "null"
         else:
             yield json.dumps(item, ensure_ascii=False, default=str)
 

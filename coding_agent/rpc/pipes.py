@@ -76,6 +76,9 @@ class InputPipe:
         while True:
             try:
                 data = os.read(self._descriptor, CHUNK)
+            except BlockingIOError:  # whoever handed it to us made it so
+                _wait_for(self._descriptor, select.POLLIN)
+                continue
             except OSError:
                 data = b""
             if not data:
@@ -110,8 +113,9 @@ class OutputPipe:
         if self._broken:
             return
         if self.backlog == 0 and len(line) <= AT_ONCE and self._is_ready():
-            self._put(line)
-            return
+            line = self._put(line)
+            if not line:
+                return
         self._queued += len(line)
         self._queue.put(line)
 
@@ -137,20 +141,31 @@ class OutputPipe:
                     break
                 pieces.append(following)
                 size += len(following)
-            if not self._broken:
-                self._put(b"".join(pieces))
+            rest = b"" if self._broken else b"".join(pieces)
+            while rest := self._put(rest):
+                _wait_for(self._descriptor, select.POLLOUT)
             self._written += size
             if ended:
                 return
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes) -> bytes:
+        """Write it; what is left when the descriptor takes no more for now, nothing when it is broken."""
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
+        except BlockingIOError:
+            return bytes(rest)
         except OSError as error:
             self._broken = True
             self._tell(OutputClosed(str(error)))
+        return b""
+
+
+def _wait_for(descriptor: int, event: int) -> None:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    poll.poll()
 
 
 def take_standard_streams() -> tuple[int, int]:

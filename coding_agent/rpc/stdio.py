@@ -36,8 +36,7 @@ async def run_rpc(host: HostRun) -> int:
     client = LineClient(
         desk, output.write, deltas=host.arguments.rpc_deltas, congested=lambda: output.backlog > CONGESTED
     )
-    for notice in host.notices:
-        desk.dialogs.notify(notice)
+    desk.tell_notices()
     code = 0
     try:
         code = await _serve(client, InputPipe(incoming, self_pid()), output)

@@ -10,23 +10,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from coding_agent import session_registry
 from coding_agent.errors import BudgetExceeded, CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
     SavePoint,
-    SessionReset,
     Settled,
 )
 from coding_agent.messages import CustomMessage
-from coding_agent.session import compacting, configuring, hooks, navigating, protocol
+from coding_agent.session import beginning, compacting, configuring, hooks, navigating, protocol
 from coding_agent.session.conversation import NOTHING_QUEUED, Conversation
-from coding_agent.session.notifier import Notifier
-from coding_agent.session.options import SessionOptions, agent_options, open_store
-from coding_agent.session.retrying import Retries
+from coding_agent.session.options import SessionOptions, open_store
 from coding_agent.session.summary_job import SummaryJob, SummaryWritten, summary_after_hooks
-from coding_agent.storage.locations import new_session_file
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
     Agent,
@@ -34,14 +29,12 @@ from lemon_agent import (
     AgentError,
     AgentEvent,
     AgentEventMessage,
-    AgentOptions,
     Canceled,
     ErrorEvent,
     MessageEnd,
     Terminal,
     TurnEnd,
     TurnStart,
-    agent_registry,
     subagent_supervisor,
     user_message,
 )
@@ -51,25 +44,14 @@ from lemon_otp import (
     Down,
     Exit,
     GenServer,
-    NoRegistry,
     NoReply,
     OtpError,
     Pid,
-    Registry,
     Reply,
     Stop,
-    at_exit,
-    link,
-    monitor,
     reply,
-    self_pid,
-    send,
-    send_after,
     wall_ms,
 )
-
-AGENT_ROLE = "main"
-REGISTER_RETRY_S = 0.05
 
 Answer = Reply[Conversation] | NoReply[Conversation]
 
@@ -84,8 +66,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
             store = open_store(options)
         except SessionError as error:  # a matter of the file, not a fault: whoever starts us is told
             return Stop(error)
-        _close_with_process(store)
-        return await _begin(options, store)
+        beginning.close_with_process(store)
+        return await beginning.begin(options, store)
 
     async def handle_call(self, message: Any, caller: Caller, state: Conversation) -> Answer:
         try:
@@ -116,8 +98,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
             case Exit(pid, reason) if pid == state.agent:
                 await _finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
-            case Exit() | RegisterAgain():
-                _register_again(state)
+            case Exit() | beginning.RegisterAgain():
+                beginning.register_again(state)
             case Down(ref=ref) if ref is state.owner_watch:
                 return Stop("shutdown", state)
             case protocol.Tell(notice):
@@ -136,74 +118,6 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
         if state.options.agent_key is not None:
             with suppress(OtpError):  # it ended first
                 await subagent_supervisor.stop_subagent(state.agent)
-
-
-def _close_with_process(store: SessionManager) -> None:
-    """However this process ends, the file is closed before anybody else hears of it: a successor can open it."""
-
-    def close(pid: Pid, reason: Any) -> None:
-        with suppress(SessionError):
-            store.close()
-
-    at_exit(self_pid(), close)
-
-
-@frozen
-class RegisterAgain:
-    """Sent to itself: the registry had crashed and was not back yet."""
-
-
-def _register(state_id: str, options: SessionOptions) -> None:
-    Registry.register("session_registry", state_id, {"cwd": str(options.cwd)})
-
-
-def _register_again(state: Conversation) -> None:
-    """The registry we were linked to has crashed; its supervisor starts another."""
-    try:
-        if session_registry.lookup(state.notifier.session_id) is None:
-            _register(state.notifier.session_id, state.options)
-    except NoRegistry:
-        send_after(self_pid(), RegisterAgain(), REGISTER_RETRY_S)
-
-
-async def _begin(options: SessionOptions, store: SessionManager) -> Conversation:
-    session_id = store.header.id
-    me, retries = self_pid(), Retries(enabled=options.stream_options.max_retries != 0)
-    owner_watch = None if options.owner is None else monitor(options.owner)
-    options = options.begun(me)
-    context = store.build_context()
-    repaired = store.repair_dangling_calls()
-    model = options.model_for(context.model)
-    level = options.thinking_level or context.thinking_level
-    active = options.active_tools(context.active_tools)
-    messages = (*context.messages, *repaired)
-    agent = await _start_agent(
-        options,
-        session_id,
-        agent_options(
-            options, session_id, model, level, active, messages, lambda notice: send(me, protocol.Tell(notice)), retries
-        ),
-    )
-    await Agent.subscribe(agent)
-    _register(session_id, options)
-    restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
-    notifier = Notifier(session_id)
-    return Conversation(
-        options, store, agent, notifier, model, level, active, restored, owner_watch=owner_watch, retries=retries
-    )
-
-
-async def _start_agent(options: SessionOptions, session_id: str, settings: AgentOptions) -> Pid:
-    """The session's agent: its own, or, for a session that is a subagent, one that is listed with its parent's."""
-    if options.agent_key is None:
-        agent = await Agent.start_link(settings, name=agent_registry.via((session_id, AGENT_ROLE, 0)))
-        assert agent is not None
-        return agent
-    agent = await subagent_supervisor.start_subagent(
-        settings, registry_key=options.agent_key, metadata={"session_id": session_id}, owner=self_pid()
-    )
-    link(agent)
-    return agent
 
 
 # What is asked.
@@ -240,7 +154,8 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
         case protocol.NavigateTree():
             return await _navigate(state, message, caller)
         case protocol.Reset():
-            return Reply(await _reset(state), state)
+            _require_idle(state)
+            return Reply(await beginning.reset(state), state)
         case protocol.GetOptions():
             return Reply(
                 evolve(
@@ -462,6 +377,17 @@ async def _take_up_news(state: Conversation) -> None:
         await _run(state, None)
 
 
+async def _take_up_queue(state: Conversation) -> None:
+    """Go on with what was put into the queues while no run could be started."""
+    queues = await Agent.queued(state.agent)
+    if state.phase == "idle" and (queues.steering_messages or queues.follow_up_messages):
+        state.phase = "turn"
+        try:
+            await Agent.continue_(state.agent)
+        except AgentError:  # the conversation does not stand so that it could go on
+            state.phase = "idle"
+
+
 # Summaries: asked for, and what goes on once they are there.
 
 
@@ -503,25 +429,4 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
             await Agent.continue_(state.agent)
         case None:
             await _settle(state, "aborted" if written.job.cancelled else "completed")
-
-
-async def _reset(state: Conversation) -> str:
-    _require_idle(state)
-    session_id, file = new_session_file(state.options.cwd, state.store.path.parents[1])
-    options = evolve(state.options, session_id=session_id, session_file=file, model=state.model)
-    store = open_store(options)
-    _close_with_process(store)
-    state.end_turn(state.pending.flush(state.store).failures)
-    state.store.close()
-    await Agent.reset(state.agent)
-    await Agent.set_session_id(state.agent, session_id)
-    Registry.unregister("session_registry", state.notifier.session_id)
-    _register(session_id, options)
-    state.notify(SessionReset(session_id))
-    state.notifier.session_id = session_id
-    state.options, state.store, state.restored = options, store, None
-    state.turn_index, state.next_turn = 0, []
-    me = self_pid()
-    for join in options.companions:
-        join(me, file, lambda notice: send(me, protocol.Tell(notice)))
-    return session_id
+            await _take_up_queue(state)

@@ -8,7 +8,8 @@ from attrs import define, field
 from coding_agent.application import APPLICATION
 from coding_agent.arguments import Arguments
 from coding_agent.events import Settled
-from coding_agent.hosting.desk import Desk, DeskEvent
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.desk_events import DeskEvent
 from coding_agent.hosting.running import HostRun, prepared
 from coding_agent.settings import read_settings
 from lemon_otp import ensure_all_started, receive, self_pid, send, stop_all

@@ -4,7 +4,8 @@ import pytest
 
 from coding_agent import client, session_registry
 from coding_agent.errors import BadUsage, SessionBusy, SessionNotFound
-from coding_agent.hosting.desk import Desk, Ended, Opened
+from coding_agent.hosting.desk import Desk
+from coding_agent.hosting.desk_events import Ended, Opened
 from coding_agent.hosting.dialogs import Asked, Closed
 from coding_agent.hosting.input import CommandInfo, Continue, Handled
 from coding_agent.hosting.options import Wanted

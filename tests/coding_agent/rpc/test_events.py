@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coding_agent.events import CompactionEnd, CompactionStart, QueueUpdate, SessionEvent, Settled
-from coding_agent.hosting.desk import Ended, HookFailed, Opened
+from coding_agent.hosting.desk_events import Ended, HookFailed, Opened
 from coding_agent.hosting.dialogs import Asked, Closed, Question, Shown
 from coding_agent.hosting.user_bash import BashOutput
 from coding_agent.rpc.events import EventWriter

@@ -82,3 +82,10 @@ def test_a_value_nested_more_deeply_than_a_recursive_encoder_goes_is_written():
     assert line.count(b'"entry"') == 20_000
     assert line.startswith(b'{"entry": {"n": 19999}, "children": [{"entry": {"n": 19998}, "children": [')
     assert line.endswith(b', "children": [{"leaf": [1, "zwei", null, {"x": true}]}, []]}' + b", []]}" * 19_999 + b"\n")
+
+
+def test_a_number_that_is_none_is_null():
+    """What a tool reports may hold anything; a reader of JSON may not."""
+    assert json.loads(encode({"a": [float("nan"), float("inf"), 1.5], "b": object})) == {
+        "a": [None, None, 1.5], "b": "<class 'object'>",
+    }  # fmt: skip
