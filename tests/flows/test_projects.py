@@ -240,3 +240,33 @@ def test_a_projects_subagents_wait_for_trust(machine):
     (result,) = [message for message in machine.messages() if message["role"] == "toolResult"]
     assert result["isError"]
     assert "spy" in json.dumps(result)
+
+
+def test_a_new_session_of_a_host_that_runs_reads_files_as_they_are(machine, witness):
+    """What a project says now; and what has changed since it was trusted counts no more, without a new start."""
+    from tests.flows.rpc_clients import RpcClient
+
+    skill = put(machine.project, ".lemon/skills/s/SKILL.md", "---\ndescription: SKILL\n---\n")
+    put(machine.project, "AGENTS.md", "ONE")
+    machine.run("trust", "yes")
+    client = RpcClient(machine, "-e", str(machine.home / "witness.py"))
+
+    def prompt_of_a_run():
+        client.run("hi")
+        return json.loads((machine.home / "witness.json").read_text())["system_prompt"]
+
+    try:
+        first = prompt_of_a_run()
+        assert "ONE" in first
+        assert "SKILL" in first
+        put(machine.project, "AGENTS.md", "TWO")
+        assert prompt_of_a_run() == first
+        client.ask("new_session")
+        second = prompt_of_a_run()
+        assert "TWO" in second
+        assert "SKILL" in second
+        skill.write_text("---\ndescription: SKILL and more\n---\n")
+        client.ask("new_session")
+        assert "SKILL" not in prompt_of_a_run()
+    finally:
+        client.kill()
