@@ -70,12 +70,18 @@ def accepts(origin: str) -> bool:
         return False
 
 
-def identify(origin: str, environ: Mapping[str, str]) -> Found | None:
-    """The server at an address; None where nobody answers like one of ours. Never raises for what a server does."""
+def identify(origin: str, environ: Mapping[str, str], *, answer_s: float = ANSWER_S) -> Found | None:
+    """The server at an address; None where nobody answers like one of ours. Never raises for what a server does.
+
+    Args:
+        origin: Scheme, host and port.
+        environ: `OLLAMA_CONTEXT_LENGTH` is looked at.
+        answer_s: How long each answer may take.
+    """
     import httpx
 
     try:
-        with httpx.Client(base_url=origin, trust_env=False, timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S)) as http:
+        with httpx.Client(base_url=origin, trust_env=False, timeout=httpx.Timeout(answer_s, connect=CONNECT_S)) as http:
             asked = _Asked(http)
             if asked.text("/") is None and asked.unreachable:
                 return None

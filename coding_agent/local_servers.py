@@ -2,7 +2,7 @@
 
 Nothing but loopback is looked at, unless an address was configured; no key is sent, nothing is loaded or changed. All
 addresses are asked at one time, each with 300 ms to connect and a second to answer, and what was found is good for a
-minute. `LEMON_LOCAL_SERVERS=off` looks for none.
+minute. `LEMON_LOCAL_SERVERS=off` looks for none; a number of seconds lets them take longer on a slow machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field, frozen
 
-from coding_agent.local_probes import Found, ServedModel, accepts, identify
+from coding_agent.local_probes import ANSWER_S, Found, ServedModel, accepts, identify
 from lemon_ai import Catalog, Model, UnknownModel, default_catalog
 from lemon_otp import monotonic_s
 
@@ -104,6 +104,12 @@ class LocalServers:
         local = (address for address in usual if urlsplit(address).hostname in _LOOPBACK)
         return tuple(dict.fromkeys(address for address in (*local, *map(_origin, self.configured)) if address))
 
+    def _patience_s(self) -> float:
+        try:
+            return min(max(float(self.environ.get(VARIABLE, "")), 0.1), 60.0)
+        except ValueError:
+            return ANSWER_S
+
     def _look(self) -> tuple[LocalServer, ...]:
         candidates = [origin for origin in self.candidates() if accepts(origin)]
         if not candidates:
@@ -111,7 +117,8 @@ class LocalServers:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(candidates), thread_name_prefix="local-server") as pool:
-            found = pool.map(lambda origin: identify(origin, self.environ), candidates)
+            patience_s = self._patience_s()
+            found = pool.map(lambda origin: identify(origin, self.environ, answer_s=patience_s), candidates)
             return tuple(
                 _server(origin, answer) for origin, answer in zip(candidates, found, strict=True) if answer is not None
             )

@@ -80,6 +80,9 @@ async def _serve(desk: Desk, pipe: SocketPipe, request: Mapping[str, Any], early
         code = "no_such_session" if isinstance(error, SessionNotRunning) else "failed"
         pipe.write(encode({"ok": False, "error": str(error), "code": code}))
         return
+    except Exception as error:  # a bug of ours: the client is told, and the crash is reported
+        pipe.write(encode({"ok": False, "error": f"{type(error).__name__}: {error}", "code": "failed"}))
+        raise
     cwd = str(desk.host.settings.cwd)
     pipe.write(encode({"ok": True, "session": session.session_id, "file": str(session.file), "cwd": cwd}))
     client = LineClient(desk, pipe.write, deltas=request.get("rpcDeltas") is True)

@@ -13,7 +13,7 @@ from tests.coding_agent.local_fakes import LLAMA_CPP, LM_STUDIO, OLLAMA, OTHER, 
 
 
 def found_at(*urls, environ=None):
-    return LocalServers(environ or {}, addresses=urls).find()
+    return LocalServers({"LEMON_LOCAL_SERVERS": "30", **(environ or {})}, addresses=urls).find()
 
 
 def test_ollama_is_known_and_its_models_get_the_context_they_really_have():
@@ -95,7 +95,8 @@ def test_a_huge_a_redirecting_and_a_silent_server_are_none():
     with serving(dict.fromkeys(("/", "/v1/models"), (302, ""))) as elsewhere:
         assert found_at(elsewhere.url) == ()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert found_at(f"http://127.0.0.1:{silent.getsockname()[1]}") == ()
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert found_at(address, environ={"LEMON_LOCAL_SERVERS": "0.1"}) == ()
 
 
 def test_no_key_is_sent_and_nothing_is_asked_but_questions(monkeypatch):
@@ -136,7 +137,7 @@ def test_only_addresses_on_this_machine_are_taken_from_models_json():
 async def test_what_was_found_is_good_for_a_minute(clocked_runtime, fake_clock: FakeClock):
     """Asked again only after that."""
     with serving(VLLM) as fake:
-        servers = LocalServers({}, addresses=(fake.url,))
+        servers = LocalServers({"LEMON_LOCAL_SERVERS": "30"}, addresses=(fake.url,))
         first = servers.find()
         asked = len(fake.asked)
         await fake_clock.advance(59)

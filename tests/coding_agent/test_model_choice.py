@@ -36,7 +36,7 @@ def test_a_stored_key_chooses_as_a_variable_does(settings, tmp_path):
 
 def test_a_server_of_this_machine_answers_with_the_model_that_is_loaded_and_its_context(settings, monkeypatch):
     """Known by what it answers, wherever it listens; the context is the one it has, not the most it could have."""
-    monkeypatch.delenv("LEMON_LOCAL_SERVERS")
+    monkeypatch.setenv("LEMON_LOCAL_SERVERS", "30")
     with serving(OLLAMA) as fake:
         monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{fake.port}")
         choice = choose_model(settings)

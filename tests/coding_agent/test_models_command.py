@@ -52,7 +52,7 @@ def test_words_and_patterns_pick_models(machine):
 
 def test_a_servers_models_come_first_with_the_context_they_have(machine):
     """With their address as the place they come from; `?` marks a context that is assumed."""
-    machine.extra_env.pop("LEMON_LOCAL_SERVERS")
+    machine.extra_env["LEMON_LOCAL_SERVERS"] = "30"
     with serving(OLLAMA) as fake:
         machine.extra_env["OLLAMA_HOST"] = f"127.0.0.1:{fake.port}"
         found = listed(machine, "ollama/*")

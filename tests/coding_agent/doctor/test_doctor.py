@@ -131,7 +131,7 @@ def test_an_entry_that_is_no_use_is_named(machine):
 
 def test_local_servers_are_shown_with_their_models_and_contexts(machine):
     """And a warning where Ollama would cut conversations short in silence."""
-    machine.extra_env.pop("LEMON_LOCAL_SERVERS")
+    machine.extra_env["LEMON_LOCAL_SERVERS"] = "30"
     with serving(OLLAMA) as fake:
         machine.extra_env["OLLAMA_HOST"] = f"127.0.0.1:{fake.port}"
         findings = report(machine)

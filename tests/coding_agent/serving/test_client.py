@@ -26,7 +26,7 @@ async def host(runtime, tmp_path: Path):
     arguments = parse(["--model", "scripted/echo", "--cwd", str(tmp_path), "--no-extensions"])
     environ = {"HOME": str(tmp_path), "LEMON_RUNTIME_DIR": str(tmp_path / "run"), "LEMON_LOCAL_SERVERS": "off"}
     made = prepared(arguments, settings_of(arguments, environ))
-    made.keeps_sessions = True
+    made.environ, made.keeps_sessions = environ, True
     await ensure_all_started(APPLICATION)
     await listen(made.settings)
     offer(made, self_pid())
@@ -155,12 +155,24 @@ async def test_a_client_that_is_handed_over_with_its_first_commands_is_answered(
     ours, theirs = socket.socketpair()
     with ours, theirs:
         await hand_over(host, repl.Taken(theirs, {"op": "rpc"}, encode({"type": "get_state", "id": 1})))
+        theirs.close()
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         greeting = decode(await reader.readline())
         opened, answer = decode(await reader.readline()), decode(await reader.readline())
         writer.close()
     assert greeting["ok"]
     assert {opened["type"], answer["type"]} == {"session_opened", "response"}
+
+
+async def test_a_fault_of_ours_before_the_first_answer_is_told_to_the_client(host, monkeypatch):
+    """So that it does not take it for the end of the host; the others are not affected."""
+
+    async def breaks(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("coding_agent.serving.client.asked_for", breaks)
+    with pytest.raises(HostUnreachable, match="RuntimeError: a bug"):
+        await SocketChannel.open(socket_of(host), {})
 
 
 # The pipe.
