@@ -11,10 +11,15 @@ from coding_agent.errors import BadUsage
 
 _EPILOG = """\
 other commands:
+  serve [--detach]    keep sessions alive while terminals come and go; serve stop ends it
+  attach [ID]         a terminal on a session that is kept alive; sessions live lists them
+  login PROVIDER      store an API key, or log in; logout forgets it, auth list says whose there are
+  models list         the models that can be used here, and the servers of this machine
+  doctor [--json]     look at everything the program needs here
   tree [--json]       the supervision tree of every host that runs now
   repl [--attach]     look into a running host and act on it; without --attach into a busy demo
   report              one file with what is needed to understand what went wrong, without secrets
-  sessions ...        look at, check, fork or export session files
+  sessions ...        look at, check, fork or export session files; sessions live and stop are about those that run
   metrics             the Prometheus series of every host started with --metrics
   rewind FILE ENTRY   take files and conversation back to an entry
   config show|path    every setting and where it comes from

@@ -1,6 +1,7 @@
 """login, logout and auth list: as real programs with pipes and a real terminal; nothing of a key is ever shown."""
 
 import asyncio
+import io
 import json
 import os
 import stat
@@ -11,7 +12,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from coding_agent import oauth_login
+from coding_agent import login_command, oauth_login
+from coding_agent.errors import BadUsage
 from lemon_ai.auth import LoginFailed, OAuthClient
 from lemon_otp import wall_ms
 from tests.flows.hosts import Machine
@@ -78,13 +80,21 @@ def test_a_key_typed_at_a_terminal_is_not_echoed(machine):
         (["logout"], "", "PROVIDER"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_stores_nothing(machine, arguments, stdin, said):
-    """Exit code 2, no traceback, no file."""
-    done = machine.run(*arguments, stdin=stdin)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_what_cannot_be_meant_is_bad_usage_and_stores_nothing(machine, monkeypatch, arguments, stdin, said):
+    """One line that says what to do (the program ends with 2); no file is made."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+    command, *rest = arguments
+    with pytest.raises(BadUsage, match=said) as bad:
+        {"login": login_command.login, "logout": login_command.logout}[command](rest, machine.env())
+    assert len(str(bad.value).splitlines()) == 1
     assert not auth_file(machine).exists()
+
+
+def test_bad_usage_of_the_program_is_exit_code_2(machine):
+    """No traceback."""
+    done = machine.run("login", "antropic", stdin="k\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_stored_key_answers_for_its_provider_and_is_forgotten_by_logout(machine):

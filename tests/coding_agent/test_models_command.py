@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from coding_agent import models_command
+from coding_agent.errors import BadUsage
 from tests.coding_agent.local_fakes import OLLAMA, serving
 from tests.flows.hosts import Machine
 
@@ -79,10 +80,10 @@ def test_models_of_the_persons_own_file_are_listed(machine):
 
 def test_bad_usage_is_one_line(machine):
     """Exit code 2 and no traceback."""
-    for arguments in (("models",), ("models", "list", "--nope"), ("models", "show")):
-        done = machine.run(*arguments)
-        assert done.returncode == 2
-        assert len(done.stderr.splitlines()) == 1
+    for arguments in ((), ("list", "--nope"), ("show",)):
+        with pytest.raises(BadUsage) as bad:
+            models_command.main(arguments, machine.env())
+        assert len(str(bad.value).splitlines()) == 1
 
 
 def test_a_table_without_rows_has_no_head():
