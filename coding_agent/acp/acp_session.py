@@ -15,6 +15,7 @@ from coding_agent.acp import choices
 from coding_agent.acp.client_calls import Capabilities, ClientCalls
 from coding_agent.acp.client_files import ClientFiles
 from coding_agent.acp.client_terminal import ClientTerminal
+from coding_agent.acp.questions import NO, YES, permission_options, plain_options
 from coding_agent.acp.replay import replayed
 from coding_agent.acp.tool_shapes import kind_of
 from coding_agent.acp.turns import Turn
@@ -25,7 +26,7 @@ from coding_agent.errors import BadUsage, CodingAgentError, SessionBusy
 from coding_agent.events import ModelUpdate, SessionEvent, Settled, ThinkingLevelUpdate
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.desk_events import DeskEvent, Ended
-from coding_agent.hosting.dialogs import DENY, Asked, Closed, Dialogs, Question
+from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Question
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun
 from coding_agent.mcp.session_servers import close_servers
@@ -170,6 +171,7 @@ class AcpSession:
         turn = self._turn = Turn()
         self._turn_over.clear()
         try:
+            self._tell_notices()
             became = await self.desk.submit(text, images, "follow_up")
             if became in ("command", "handled"):
                 return "cancelled" if turn.cancelled else "end_turn"
@@ -316,6 +318,12 @@ class AcpSession:
         with suppress(CodingAgentError, CallFailed):
             self._say({"sessionUpdate": "config_option_update", "configOptions": await self.options()})
 
+    def _tell_notices(self) -> None:
+        """What a person should know of the start, such as what waits for their trust; once, with their first prompt."""
+        notices, self.host.notices[:] = list(self.host.notices), []
+        if notices:
+            self._say(chunk("agent_thought_chunk", "".join(f"{notice}\n" for notice in notices)))
+
     def _tell_title(self, text: str) -> None:
         if not self._titled:
             self._titled = True
@@ -329,26 +337,26 @@ class AcpSession:
     async def _ask(self, question: Question) -> None:
         """Process. Puts one question to the person; ended when the question is closed."""
         fields = question.fields
-        if fields.get("kind") != "permission":
-            self.desk.dialogs.answer(question.id, {"cancelled": True})  # the protocol has nothing to show it with
+        options = [YES, NO] if question.method == "confirm" else [str(each) for each in fields.get("options") or ()]
+        if not options:  # the protocol has nothing to ask for words with
+            self.desk.dialogs.answer(question.id, {"cancelled": True})
             return
         call_id = str(fields.get("toolCallId") or "")
         if call_id:
             await self.announced(call_id)
-        options = list(fields.get("options") or ())
+        shown = permission_options(options) if fields.get("kind") == "permission" else plain_options(options)
         try:
-            chosen = await self.calls.permission(
-                self._call_in_question(question, call_id), _permission_options(options)
-            )
+            chosen = await self.calls.permission(self._call_in_question(question, call_id), shown)
         except (Refused, ConnectionError):
             chosen = None
         value = options[int(chosen)] if chosen is not None and chosen.isdigit() and int(chosen) < len(options) else None
         self._questions.pop(question.id, None)
-        self.desk.dialogs.answer(question.id, {"cancelled": True} if value is None else {"value": value})
+        answer = {"confirmed": value == YES} if question.method == "confirm" else {"value": value}
+        self.desk.dialogs.answer(question.id, {"cancelled": True} if value is None else answer)
 
     def _call_in_question(self, question: Question, call_id: str) -> dict[str, Any]:
         fields = question.fields
-        text = f"{fields.get('shown', '')}\n\n{fields.get('reason', '')}".strip()
+        text = "\n\n".join(str(fields[name]) for name in ("shown", "reason", "message") if fields.get(name))
         shown = str(fields.get("shown") or fields.get("toolName") or fields.get("title", ""))
         call: dict[str, Any] = {
             "toolCallId": call_id or question.id,
@@ -408,15 +416,6 @@ def _replaced(
 def _companion(options: SessionOptions, kind: type[T]) -> T | None:
     owners = (getattr(join, "__self__", None) for join in options.companions)
     return next((owner for owner in owners if isinstance(owner, kind)), None)
-
-
-def _permission_options(options: Sequence[str]) -> list[dict[str, str]]:
-    """The answers there are, in the protocol's kinds; an answer's id is its place."""
-    kinds = ["allow_once", *["allow_always"] * (len(options) - 2), "reject_once"]
-    return [
-        {"optionId": str(number), "name": name, "kind": "reject_once" if name == DENY else kinds[number]}
-        for number, name in enumerate(options)
-    ]
 
 
 def _stored_messages(store: SessionManager) -> list[Mapping[str, Any]]:

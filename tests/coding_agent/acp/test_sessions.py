@@ -1,0 +1,154 @@
+"""Sessions of a client inside this process: what survives when a part of them is killed, and what editors do late."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest_asyncio
+from attrs import define, field
+
+from coding_agent import session_registry
+from coding_agent.acp.agent import Agent
+from coding_agent.application import APPLICATION
+from coding_agent.arguments import parse
+from coding_agent.hosting.running import prepared
+from coding_agent.settings import settings_of
+from lemon_otp import ensure_all_started, exit_signal, stop_all
+
+PATIENCE_S = 20.0
+
+
+@define
+class Connection:
+    """An agent, and what it has written."""
+
+    agent: Agent
+    cwd: str
+    written: list[dict] = field(factory=list)
+    answers: dict[str, Any] = field(factory=dict)
+    _number: int = 0
+
+    def write(self, message: dict) -> None:
+        self.written.append(json.loads(json.dumps(message)))
+
+    async def send(self, **message: Any) -> None:
+        await self.agent.wire.take(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    async def ask(self, method: str, **params: Any) -> dict:
+        number = await self.post(method, **params)
+        return await self.until(lambda message: message.get("id") == number and "method" not in message)
+
+    async def post(self, method: str, **params: Any) -> str:
+        self._number += 1
+        await self.send(id=f"r{self._number}", method=method, params=params)
+        return f"r{self._number}"
+
+    async def until(self, fits: Any) -> dict:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for message in self.written:
+                    if fits(message):
+                        return message
+                await asyncio.sleep(0.01)
+
+    async def open(self, **capabilities: Any) -> str:
+        await self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
+        answer = await self.ask("session/new", cwd=self.cwd, mcpServers=[])
+        return str(answer["result"]["sessionId"])
+
+
+def text(words: str) -> list[dict]:
+    return [{"type": "text", "text": words}]
+
+
+@pytest_asyncio.fixture
+async def connection(runtime, tmp_path, monkeypatch) -> AsyncIterator[Connection]:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LEMON_SESSION_DIR", str(tmp_path / "sessions"))
+    work = tmp_path / "work"
+    work.mkdir()
+    arguments = parse(["--model", "scripted/echo", "--cwd", str(work), "--permission-mode", "full"])
+    await ensure_all_started(APPLICATION)
+    made = Connection(None, str(work))
+    made.agent = Agent(prepared(arguments, settings_of(arguments, os.environ)), made.write)
+    yield made
+    await made.agent.close()
+    await stop_all()
+
+
+async def test_a_session_that_is_killed_fails_its_prompt_and_goes_on_from_its_file(connection):
+    """The answer says so; the next prompt finds what was stored."""
+    session = await connection.open()
+    await connection.ask("session/prompt", sessionId=session, prompt=text("first"))
+    number = await connection.post(
+        "session/prompt", sessionId=session, prompt=text('@tool bash {"command": "sleep 60"}\n@turn\n@text no')
+    )
+    await connection.until(lambda message: "in_progress" in json.dumps(message))
+
+    exit_signal(session_registry.lookup(session), "kill")
+
+    failed = await connection.until(lambda message: message.get("id") == number)
+    assert failed["error"]["code"] == -32603
+    assert "what it had said is stored" in failed["error"]["message"]
+    again = await connection.ask("session/prompt", sessionId=session, prompt=text("again"))
+    assert again["result"] == {"stopReason": "end_turn"}
+
+
+async def test_a_terminal_that_comes_after_the_call_was_cancelled_is_released(connection):
+    """Slow editors answer late; nothing of theirs is left open."""
+    session = await connection.open(terminal=True)
+    number = await connection.post(
+        "session/prompt", sessionId=session, prompt=text('@tool bash {"command": "sleep 60"}\n@turn\n@text no')
+    )
+    asked = await connection.until(lambda message: message.get("method") == "terminal/create")
+    await connection.send(method="session/cancel", params={"sessionId": session})
+    ended = await connection.until(lambda message: message.get("id") == number)
+
+    await connection.send(id=asked["id"], result={"terminalId": "late"})
+
+    released = await connection.until(lambda message: message.get("method") == "terminal/release")
+    assert ended["result"] == {"stopReason": "cancelled"}
+    assert released["params"] == {"sessionId": session, "terminalId": "late"}
+
+
+async def test_what_waits_for_trust_is_told_with_the_first_prompt(connection, tmp_path):
+    """Once, as a thought, so that nobody wonders where their servers are."""
+    (tmp_path / "work" / ".mcp.json").write_text('{"mcpServers": {}}')
+    session = await connection.open()
+
+    await connection.ask("session/prompt", sessionId=session, prompt=text("one"))
+    await connection.ask("session/prompt", sessionId=session, prompt=text("two"))
+
+    thoughts = [message for message in connection.written if "agent_thought_chunk" in json.dumps(message)]
+    assert len(thoughts) == 1
+    assert "this project is not trusted" in json.dumps(thoughts)
+
+
+async def test_an_editor_that_fails_to_read_leaves_it_to_the_disk(connection, tmp_path):
+    """An error of the client is no error of the tool when the file is there."""
+    (tmp_path / "work" / "a.txt").write_text("on the disk")
+    session = await connection.open(fs={"readTextFile": True})
+    number = await connection.post(
+        "session/prompt", sessionId=session, prompt=text('@tool read {"path": "a.txt"}\n@turn\n@text done')
+    )
+    asked = await connection.until(lambda message: message.get("method") == "fs/read_text_file")
+    await connection.send(id=asked["id"], error={"code": -32603, "message": "busy"})
+
+    await connection.until(lambda message: message.get("id") == number)
+
+    assert "1: on the disk" in json.dumps(connection.written)
+
+
+async def test_a_question_of_an_extension_is_asked_as_a_choice(connection):
+    """Yes and no, or one of several; words cannot be asked for."""
+    session = await connection.open()
+    dialogs = connection.agent.sessions[session].desk.dialogs
+    asking = asyncio.ensure_future(dialogs.confirm("Sure?", "It is gone then."))  # noqa: TID251 -- beside the test
+    asked = await connection.until(lambda message: message.get("method") == "session/request_permission")
+    await connection.send(id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": "0"}})
+
+    assert await asking is True
+    assert [option["kind"] for option in asked["params"]["options"]] == ["allow_once", "reject_once"]
+    assert await dialogs.input("Name?") is None
