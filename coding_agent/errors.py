@@ -17,6 +17,7 @@ CodingAgentError
 ├── BadCredentialFile        the file of stored credentials cannot be read or changed; `path` and `problem` say why
 ├── LoginRefused             a login at a vendor's did not come about; nothing was stored
 ├── BadExtension             an extension cannot be loaded, or registers what cannot be
+├── CommandFailed            a host refused a command of the protocol; `command` says which
 ├── HostUnreachable          no running host answered at its control socket
 ├── ServeFailed              a host that keeps sessions could not be started or stopped
 ├── UnsafeRuntimeDir         the folder of the control socket is open to others
@@ -227,6 +228,22 @@ class BadExtension(CodingAgentError):
 
     def __str__(self) -> str:
         return f"extension {self.name}: {self.problem}"
+
+
+@define(eq=False)
+class CommandFailed(CodingAgentError):
+    """The host refused a command of the protocol.
+
+    Attributes:
+        command: Its type.
+        reason: What the host said.
+    """
+
+    command: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class HostUnreachable(CodingAgentError):

@@ -5,8 +5,16 @@ from attrs import evolve
 from coding_agent.terminal.channel import Channel
 from coding_agent.terminal.conversation import Conversation
 from coding_agent.terminal.options import TerminalOptions
+from coding_agent.terminal.view import View
 
 WITHOUT_EXTRA = "this is the plain terminal; for the full one: pip install 'lemon-agents[terminal]'"
+
+
+def farewell(view: View, options: TerminalOptions) -> str:
+    """How to come back, for whoever leaves; nothing where nothing was said."""
+    if options.is_guest:
+        return f"the session goes on; come back with: python -m coding_agent attach {view.session_id[:13]}\n"
+    return "come back with: python -m coding_agent --continue\n" if view.message_count else ""
 
 
 async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
@@ -19,6 +27,9 @@ async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
         channel: To the host, in this process or behind a socket. It is not closed.
         options: How it is shown. Where prompt-toolkit and rich are not installed it is plain lines, and a notice
             says so.
+
+    Raises:
+        CommandFailed: The host does not take it.
 
     Returns:
         0 when the person left, 1 when the host did, 128 and the number of the signal that asked for the end.
@@ -37,9 +48,13 @@ async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
             talk = Conversation(channel, options, screen)
             screen.attach(talk)
             try:
-                return await screen.run()
+                code = await screen.run()
             finally:
                 talk.close()
+            if screen.failure is not None:
+                raise screen.failure
+            print(farewell(talk.view, options), end="")
+            return code
     from coding_agent.terminal.line_mode import run_lines
 
     return await run_lines(channel, options)

@@ -140,7 +140,7 @@ def banner(block: Banner, width: int) -> RenderableType:
     """Name, model, folder, and the three keys to know."""
     text = Text(overflow="fold")
     text.append("Lemon", "bold yellow")
-    text.append(f" {block.version}", "faint")
+    text.append(f" {one_line(block.version)}", "faint")
     for label, value in (("model", block.model), ("folder", block.cwd), ("session", block.session)):
         if value:
             text.append(f"\n{label:<8}", "faint")

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from attrs import define
-
-from coding_agent.errors import CodingAgentError
+from coding_agent.errors import CommandFailed
 
 Message: TypeAlias = dict[str, Any]
 """A command, a response or an event."""
@@ -26,22 +24,6 @@ class Channel(Protocol):
 
     def listen(self, take: Callable[[Message], None]) -> None:
         """Give each event from now on to `take`."""
-
-
-@define(eq=False)
-class CommandFailed(CodingAgentError):
-    """The host refused a command.
-
-    Attributes:
-        command: Its type.
-        reason: What the host said.
-    """
-
-    command: str
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 async def ask(channel: Channel, command: str, /, **fields: Any) -> Message:

@@ -7,7 +7,8 @@ from typing import Final
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from coding_agent.terminal.channel import Channel, CommandFailed, Message, ask
+from coding_agent.errors import CommandFailed
+from coding_agent.terminal.channel import Channel, Message, ask
 from coding_agent.terminal.screen_text import one_line
 from coding_agent.terminal.slash import COMMANDS
 

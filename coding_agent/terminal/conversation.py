@@ -5,14 +5,16 @@ It knows no terminal: a `Front` (the screen, or plain lines) shows what it is gi
 
 import asyncio
 import base64
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
 
 from attrs import define, field
 
+from coding_agent.errors import CommandFailed
 from coding_agent.terminal import actions
 from coding_agent.terminal.blocks import Banner, Block, Notice, ShellRan
-from coding_agent.terminal.channel import Channel, CommandFailed, Message, ask
+from coding_agent.terminal.channel import Channel, Message, ask
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.paste import Picture
 from coding_agent.terminal.questions import Question, response_to
@@ -24,6 +26,8 @@ from lemon_otp import Pid, exit_signal, monotonic_s, spawn
 HISTORY_MAX: Final = 60
 """Messages of an older conversation that are shown at the start."""
 PROTOCOL_VERSION: Final = 1
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Front(Protocol):
@@ -248,6 +252,9 @@ class Conversation:
                 await work(*args, **options)
             except CommandFailed as failed:
                 self.front.show([Notice(str(failed), "error")])
+            except Exception as error:
+                _log.exception("the terminal failed at %s", getattr(work, "__qualname__", work))
+                self.front.show([Notice(f"a fault of the terminal's own: {type(error).__name__}: {error}", "error")])
             finally:
                 self._jobs.discard(pid)
                 self.front.changed()
@@ -270,6 +277,7 @@ class Conversation:
         view.thinking_level = str(state.get("thinkingLevel") or "off")
         view.session_id = str(state.get("sessionId") or view.session_id)
         view.name = str(state.get("sessionName") or "")
+        view.message_count = int(state.get("messageCount") or 0)
         if state.get("isStreaming") and not view.is_running:
             view.phase, view.run_since_s = "waiting", monotonic_s()
         try:

@@ -55,16 +55,16 @@ def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Any) -> None:
 
     @keys.add("enter", filter=writing & completing)
     def _accept(_event: KeyPressEvent) -> None:
-        screen.accept_completion()
+        screen.hands.accept_completion()
 
     @keys.add("enter", filter=writing & ~completing)
     def _enter(_event: KeyPressEvent) -> None:
-        screen.enter(later=False)
+        screen.hands.enter(later=False)
 
     @keys.add("escape", "enter", filter=writing)
     def _alt_enter(event: KeyPressEvent) -> None:
         if screen.talk.view.is_running and screen.editor.text.strip():
-            screen.enter(later=True)
+            screen.hands.enter(later=True)
         else:
             event.current_buffer.newline(copy_margin=False)
 
@@ -86,12 +86,12 @@ def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Any) -> None:
 
     @keys.add("escape", filter=writing & ~has_completions)
     def _stop(_event: KeyPressEvent) -> None:
-        screen.escape()
+        screen.hands.escape()
 
     @keys.add("c-c", filter=writing)
     @keys.add("<sigint>", filter=writing)
     def _clear(_event: KeyPressEvent) -> None:
-        screen.interrupt()
+        screen.hands.interrupt()
 
     @keys.add("c-d", filter=writing)
     def _end(event: KeyPressEvent) -> None:
@@ -113,48 +113,48 @@ def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Any, field
     @keys.add("up", filter=choosing)
     @keys.add("s-tab", filter=choosing)
     def _up(_event: KeyPressEvent) -> None:
-        screen.question_key("up")
+        screen.hands.question_key("up")
 
     @keys.add("down", filter=choosing)
     @keys.add("tab", filter=choosing)
     def _down(_event: KeyPressEvent) -> None:
-        screen.question_key("down")
+        screen.hands.question_key("down")
 
     @keys.add("pageup", filter=choosing)
     def _page_up(_event: KeyPressEvent) -> None:
-        screen.question_key("pageup")
+        screen.hands.question_key("pageup")
 
     @keys.add("pagedown", filter=choosing)
     def _page_down(_event: KeyPressEvent) -> None:
-        screen.question_key("pagedown")
+        screen.hands.question_key("pagedown")
 
     @keys.add("enter", filter=choosing)
     @keys.add("c-j", filter=choosing)
     def _choose(_event: KeyPressEvent) -> None:
-        screen.question_key("enter")
+        screen.hands.question_key("enter")
 
     @keys.add("backspace", filter=choosing)
     def _erase(_event: KeyPressEvent) -> None:
-        screen.question_key("backspace")
+        screen.hands.question_key("backspace")
 
     @keys.add("escape", filter=choosing | field)
     @keys.add("c-c", filter=choosing | field)
     @keys.add("<sigint>", filter=choosing | field)
     @keys.add("c-d", filter=choosing | field)
     def _no_answer(_event: KeyPressEvent) -> None:
-        screen.question_key("escape")
+        screen.hands.question_key("escape")
 
     @keys.add(Keys.Any, filter=choosing)
     def _typed(event: KeyPressEvent) -> None:
-        screen.question_typed(event.data)
+        screen.hands.question_typed(event.data)
 
     @keys.add(Keys.BracketedPaste, filter=choosing)
     def _pasted(event: KeyPressEvent) -> None:
-        screen.question_pasted(event.data)
+        screen.hands.question_pasted(event.data)
 
     @keys.add("enter", filter=field)
     def _answer(_event: KeyPressEvent) -> None:
-        screen.question_key("enter")
+        screen.hands.question_key("enter")
 
     @keys.add("escape", "enter", filter=field)
     @keys.add(SHIFT_ENTER, filter=field)

@@ -213,7 +213,10 @@ def block_text(block: Block) -> list[str]:
             body = [f"  {one_line(left)}: {for_screen(right)}" for left, right in rows]
             return ["", one_line(title), *body, *(for_screen(text).split("\n") if text else [])]
         case Banner(version, model, cwd):
-            return [f"Lemon {version}, {one_line(model)}, {one_line(cwd)}", "/help shows the commands; /quit leaves"]
+            return [
+                f"Lemon {one_line(version)}, {one_line(model)}, {one_line(cwd)}",
+                "/help shows the commands; /quit leaves",
+            ]
         case _:
             assert_never(block)
 

@@ -13,6 +13,8 @@ OPTIONS_SHOWN: Final = 10
 
 def panel_fragments(question: Question, width: int, rows: int) -> Fragments:
     """The panel in at most `rows` lines, for prompt-toolkit."""
+    if question.kind == "permit" and rows < len(question.options) + 2:
+        return _permit_in_short(question, width)
     lines: list[Fragments] = [_title(question, width)]
     if question.message and not question.is_field:
         lines.append([("", clip(one_line(question.message), width))])
@@ -37,6 +39,8 @@ def panel_height(question: Question, rows: int) -> int:
     count = 2 + bool(question.message)
     if question.kind == "permit":
         count += len(question.options)
+        if rows < count:
+            return 1
     elif not question.is_field:
         count += min(OPTIONS_SHOWN, max(1, len(question.visible())))
     return max(1, min(rows, count))
@@ -48,6 +52,14 @@ def _title(question: Question, width: int) -> Fragments:
     title = one_line(question.title)
     typed = f"  {question.typed}" if question.typed else ""
     return [("class:ask", clip(title, max(1, width - cells(typed)))), ("class:typed", clip(typed, width))]
+
+
+def _permit_in_short(question: Question, width: int) -> Fragments:
+    """All of it in one line, for a terminal that has no more."""
+    if not question.is_armed:
+        return [("class:faint", clip("a moment…", width))]
+    words = " · ".join(f"{option.key} {option.label.split()[0].lower()}" for option in question.options)
+    return [("class:ask", clip(words, width))]
 
 
 def _permit_line(question: Question, option: Option, width: int) -> Fragments:

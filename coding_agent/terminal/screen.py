@@ -21,11 +21,13 @@ from prompt_toolkit.key_binding import merge_key_bindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.styles import Style
 
+from coding_agent.errors import CommandFailed
 from coding_agent.terminal.aside import Aside
 from coding_agent.terminal.block_lines import block_lines
 from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
 from coding_agent.terminal.completion import TerminalCompleter
 from coding_agent.terminal.editor import editing_keys, make_buffer
+from coding_agent.terminal.hands import Hands
 from coding_agent.terminal.held_output import HeldOutput
 from coding_agent.terminal.history import PrivateHistory
 from coding_agent.terminal.keys import screen_keys, teach_shift_enter
@@ -34,7 +36,6 @@ from coding_agent.terminal.live import live_lines
 from coding_agent.terminal.markdown import markdown_lines, safe_length
 from coding_agent.terminal.modes import TerminalModes
 from coding_agent.terminal.options import TerminalOptions
-from coding_agent.terminal.paste import Pasted
 from coding_agent.terminal.questions import QUIET_S, Question
 from coding_agent.terminal.render import Fragment, Line, Renderer
 from coding_agent.terminal.screen_text import one_line
@@ -51,8 +52,6 @@ CALM_S: Final = 0.1
 """A size is taken for final when it has not changed for so long."""
 TICK_S: Final = 0.25
 """While something runs, the elapsed time is drawn so often."""
-TWICE_S: Final = 2.0
-"""Within this time a second Ctrl-C means it."""
 KEPT_BLOCKS: Final = 400
 """For drawing the end of the conversation anew."""
 STYLE: Final = Style.from_dict(
@@ -86,7 +85,7 @@ class Screen:
     def __init__(self, options: TerminalOptions) -> None:
         teach_shift_enter()
         self.options = options
-        self.pasted = Pasted()
+        self.hands = Hands(self)
         self.fold = Fold(thinking=not options.show_thinking)
         self.output = HeldOutput(sys.__stdout__, term=os.environ.get("TERM"), colour=options.colour)
         self.renderer = Renderer(self.output.get_size().columns, colour=options.colour)
@@ -94,6 +93,7 @@ class Screen:
         assert sys.__stdout__ is not None
         self.modes = TerminalModes(sys.__stdin__.fileno(), sys.__stdout__.fileno())
         self.hint = ""
+        self.failure: CommandFailed | None = None
         self._pending: list[Block] = []
         self._printed: deque[Block] = deque(maxlen=KEPT_BLOCKS)
         self._live: list[Fragment] = []
@@ -102,7 +102,6 @@ class Screen:
         self._calm: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._next_at_s = self._due_s = 0.0
-        self._interrupted_at_s = -TWICE_S
         self._shown_question: Question | None = None
         self._title = ""
         self._size = self.output.get_size()
@@ -115,7 +114,7 @@ class Screen:
         history = PrivateHistory(self.options.history_file)
         self.editor = make_buffer(TerminalCompleter(talk.channel, lambda: talk.commands), history)
         self.field = Buffer(multiline=True, name="field")
-        bindings = merge_key_bindings([editing_keys(self._paste), screen_keys(self)])
+        bindings = merge_key_bindings([editing_keys(self.hands.paste), screen_keys(self)])
         self.app = Application(
             layout=make_layout(self),
             key_bindings=bindings,
@@ -136,7 +135,7 @@ class Screen:
         """Show the screen until somebody leaves; the exit code."""
         loop = asyncio.get_running_loop()
         handled = {
-            signal.SIGINT: self._signal_interrupt,
+            signal.SIGINT: self.hands.interrupt,
             signal.SIGTERM: lambda: self.leave(143),
             signal.SIGHUP: lambda: self.leave(129),
             signal.SIGQUIT: lambda: self.leave(131),
@@ -166,7 +165,12 @@ class Screen:
             self.modes.off()
 
     async def _open(self) -> None:
-        await self.talk.open()
+        try:
+            await self.talk.open()
+        except CommandFailed as failed:
+            self.failure = failed
+            self.leave(1)
+            return
         if self.options.first_prompt:
             await self.talk.submit(self.options.first_prompt)
 
@@ -391,51 +395,6 @@ class Screen:
         self.app.renderer.reset()
         self.changed()
 
-    # Keys.
-
-    def enter(self, *, later: bool) -> None:
-        """Send what is written, or go on in a new line after a backslash."""
-        buffer = self.editor
-        before = buffer.document.text_before_cursor
-        if not later and before.endswith("\\") and not before.endswith("\\\\"):
-            buffer.delete_before_cursor(1)
-            buffer.newline(copy_margin=False)
-            return
-        text = buffer.text
-        pictures = self.pasted.pictures_of(text)
-        full = self.pasted.unfolded(text)
-        if not full.strip() and not pictures:
-            return
-        if full.strip():
-            buffer.history.append_string(full.strip())
-        buffer.reset()
-        self.pasted.clear()
-        self.talk.begin(self.talk.submit, full, pictures, later=later)
-
-    def accept_completion(self) -> None:
-        """Take the completion under the cursor; a command that takes nothing is done at once by a second Enter."""
-        self.editor.complete_state = None
-
-    def escape(self) -> None:
-        """Stop the model."""
-        self.talk.stop()
-
-    def interrupt(self) -> None:
-        """Ctrl-C: empty the line; on an empty line stop the model; twice: leave."""
-        now_s = monotonic_s()
-        if self.editor.text:
-            self.editor.reset()
-            self.pasted.clear()
-        elif now_s - self._interrupted_at_s < TWICE_S:
-            self.leave(130 if self.talk.view.is_running else 0)
-            return
-        else:
-            self.talk.stop()
-            self.hint = "Ctrl-C again quits"
-            asyncio.get_running_loop().call_later(TWICE_S, self._drop_hint)
-            self._interrupted_at_s = now_s
-        self.changed()
-
     def toggle(self, *, thinking: bool = False, tools: bool = False) -> None:
         """Fold or unfold, what is on the screen too."""
         if thinking:
@@ -443,52 +402,6 @@ class Screen:
         if tools:
             self.fold = evolve(self.fold, tools=not self.fold.tools)
         self.repaint()
-
-    def question_key(self, key: str) -> None:
-        """A key that is no character, while a question is on the screen."""
-        question = self.question
-        if question is None:
-            return
-        if key == "escape" and question.kind != "permit":
-            self.talk.answer(question, None)
-        elif question.is_field:
-            self.talk.answer(question, self.field.text.rstrip("\n"))
-        elif not question.is_armed:
-            question.too_early(monotonic_s())
-        elif key == "escape":
-            self.talk.answer(question, None)
-        elif key == "enter":
-            option = question.chosen()
-            if option is not None:
-                self.talk.answer(question, option.value)
-        elif key == "backspace":
-            question.narrow(question.typed[:-1])
-        else:
-            question.move({"up": -1, "down": 1, "pageup": -8, "pagedown": 8}[key])
-        self.changed()
-
-    def question_typed(self, data: str) -> None:
-        """A character, while a question is on the screen; one that was meant for the editor goes there."""
-        question = self.question
-        if question is None or not data.isprintable():
-            return
-        if not question.is_armed:
-            question.too_early(monotonic_s())
-            self.editor.insert_text(data)
-            return
-        option = question.by_key(data)
-        if option is not None:
-            self.talk.answer(question, option.value)
-        elif question.kind == "pick":
-            question.narrow(question.typed + data)
-        self.changed()
-
-    def question_pasted(self, data: str) -> None:
-        """Text pasted while a question is on the screen answers nothing: it goes into the editor."""
-        question = self.question
-        if question is not None:
-            question.too_early(monotonic_s())
-        self.editor.insert_text(self._paste(data))
 
     # Within.
 
@@ -511,16 +424,6 @@ class Screen:
                 self.modes.drop_typed()
             self.output.bell()
             asyncio.get_running_loop().call_later(QUIET_S, self.changed)
-
-    def _paste(self, text: str) -> str:
-        return self.pasted.paste(text, self.options.cwd)
-
-    def _drop_hint(self) -> None:
-        self.hint = ""
-        self.changed()
-
-    def _signal_interrupt(self) -> None:
-        self.interrupt()
 
     def notice(self, text: str) -> None:
         """A line from somewhere else in this program."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from coding_agent.errors import CommandFailed
 from coding_agent.terminal.blocks import Notice, Report
-from coding_agent.terminal.channel import CommandFailed, Message
+from coding_agent.terminal.channel import Message
 from coding_agent.terminal.questions import Option, Question
 from coding_agent.terminal.screen_text import one_line
 from coding_agent.terminal.view_messages import text_of

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from coding_agent.errors import CommandFailed
 from coding_agent.terminal.blocks import Notice, Report
-from coding_agent.terminal.channel import CommandFailed, Message
+from coding_agent.terminal.channel import Message
 from coding_agent.terminal.questions import Option, Question
 from coding_agent.terminal.slash import budget_of
 from coding_agent.terminal.status_line import thousands

@@ -58,6 +58,7 @@ class View:
     cost: float = 0.0
     name: str = ""
     session_id: str = ""
+    message_count: int = 0
     permission_mode: str = ""
     phase: Phase = "idle"
     run_since_s: float | None = None

@@ -13,7 +13,7 @@ STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 
 @given(st.text())
 def test_no_text_has_a_character_left_that_steers(text):
-    """Whatever comes in, what goes out has no control character but newline and tab, and nothing that turns the line."""
+    """Whatever comes in, what goes out holds no control character but newline and tab, and turns no line around."""
     for shown in (for_screen(text), spelled_out(text)):
         assert not STEERING.search(shown)
         shown.encode()
