@@ -25,7 +25,9 @@ _NAMES: Final[Mapping[type, str]] = {
     Settled: "agent_settled",
 }
 """Events that extensions know by another name than clients do."""
-_LOCAL: Final = frozenset({"session_shutdown", "session_start", "after_provider_response"})
+_LOCAL: Final = frozenset(
+    {"session_shutdown", "session_start", "session_switch", "session_fork", "after_provider_response"}
+)
 
 
 async def listen(extensions: Extensions, session: SessionHandle, tell: Tell) -> None:

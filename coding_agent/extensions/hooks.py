@@ -120,6 +120,20 @@ class SessionStart:
 
 
 @frozen
+class SessionChanged:
+    """A client looks at another session now.
+
+    Attributes:
+        type: `session_switch` or `session_fork`.
+        reason: `new`, `switch`, `fork` or `clone`.
+    """
+
+    type: str
+    reason: str
+    session_id: str
+
+
+@frozen
 class SessionShutdown:
     """A session has ended; nothing can be asked of it any more."""
 

@@ -36,9 +36,11 @@ def with_extensions(
     """
     if not extensions.loaded:
         return options
-    said: list[str] = [] if problems is None else problems
+    said: list[str] = []
     names = [tool.name for tool in options.tools]
     tools = extensions.tools(str(options.cwd), [*names, "task", "ask_parent"], said)
+    if problems is not None:
+        problems += [line for line in said if line not in problems]
     joining = Joining(extensions, ui, options.cwd, options.companions, options.agent_settings)
     hooked = extensions if extensions.wants(*SESSION_EVENTS) else None
     return evolve(

@@ -13,7 +13,7 @@ from coding_agent.extensions.joining import handle
 from coding_agent.extensions.runner import Extensions
 from coding_agent.extensions.session_handle import SessionHandle
 from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images
-from lemon_otp import OtpError
+from lemon_otp import OtpError, spawn
 
 if TYPE_CHECKING:
     from coding_agent.hosting.desk import Desk
@@ -65,6 +65,17 @@ class ExtensionPrompts:
         if not self.extensions.wants(event.type):
             return True
         return not (await self._ask(event, desk)).get("cancel")
+
+    def has_gone(self, reason: str, desk: "Desk") -> None:
+        """Let them hear that the desk looks at another session, in a process of its own."""
+        name = "session_fork" if reason in ("fork", "clone") else "session_switch"
+        if self.extensions.wants(name):
+            event = hooks.SessionChanged(name, reason, desk.session_id)
+            session = handle(desk.session.pid, desk.host.settings.cwd, desk.dialogs)
+            spawn(self._tell, event, session, desk, label=f"hooks[{name}]")
+
+    async def _tell(self, event: hooks.SessionChanged, session: SessionHandle, desk: "Desk") -> None:
+        await self.extensions.tell(event.type, event, session, lambda failed: self._failed(desk, failed))
 
     async def on_bash(self, command: str, desk: "Desk") -> Mapping[str, Any] | None:
         """An extension's own result for a command of the user's; None runs it."""

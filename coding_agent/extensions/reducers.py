@@ -216,7 +216,17 @@ FAIL_CLOSED: Final = frozenset({"tool_call"})
 """Points where a handler that fails means no."""
 
 HEARD: Final = frozenset(
-    {"session_start", "session_shutdown", "agent_start", "agent_end", "agent_settled", "turn_start", "turn_end"}
+    {
+        "session_start",
+        "session_shutdown",
+        "session_switch",
+        "session_fork",
+        "agent_start",
+        "agent_end",
+        "agent_settled",
+        "turn_start",
+        "turn_end",
+    }
     | {"message_start", "message_update", "message_end", "tool_execution_start", "tool_execution_update"}
     | {"tool_execution_end", "model_select", "thinking_level_select", "tools_update", "queue_update", "save_point"}
     | {"session_compact", "session_tree", "session_reset", "after_provider_response", "compaction_start"}

@@ -226,6 +226,8 @@ class Desk:
         await self._leave()
         self._session = session
         self.tell(Opened(session.session_id, reason))
+        if self.host.hooks is not None and reason in ("new", "switch", "fork", "clone"):
+            self.host.hooks.has_gone(reason, self)
         send(self._forwarder, _Watch(session))
         await client.subscribe(session.pid, self._forwarder)
         self._deaf = session.dialogs.listen(self.tell)

@@ -107,6 +107,9 @@ class PromptHooks(Protocol):
     async def may_leave(self, reason: str, target: str | None, desk: Desk) -> bool:
         """May the desk go to another session? `reason` is `new`, `switch` or `fork`; `target` a file or an entry."""
 
+    def has_gone(self, reason: str, desk: Desk) -> None:
+        """The desk looks at another session now: `reason` is `new`, `switch`, `fork` or `clone`. Must not wait."""
+
     async def on_bash(self, command: str, desk: Desk) -> Mapping[str, Any] | None:
         """An extension's own result for a command of the user's, as the protocol's `bash` answers; None runs it."""
 

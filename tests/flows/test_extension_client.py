@@ -36,6 +36,10 @@ def extension(lemon):
     async def stay(event, session):
         return {"cancel": event.reason == "new"}
 
+    @lemon.on("session_switch")
+    async def gone(event, session):
+        session.ui.set_title(f"{event.reason} {event.session_id}")
+
     @lemon.on("agent_start")
     async def fails(event, session):
         raise ValueError("no good")
@@ -93,6 +97,12 @@ def test_an_extension_takes_part_in_a_session_of_a_client(client: RpcClient):
     done = client.ask("bash", command="magic")
     assert (done["output"], done["exitCode"]) == ("abracadabra", 7)
     assert client.ask("new_session") == {"cancelled": True}
+    file = client.ask("get_state")["sessionFile"]
+    assert client.ask("clone") == {"cancelled": False}
+    assert client.ask("switch_session", sessionPath=file) == {"cancelled": False}
+    shown = next((each for each in client.seen if each.get("method") == "setTitle"), None)
+    shown = shown or client.until(lambda message: message.get("method") == "setTitle")
+    assert shown["title"] == f"switch {client.ask('get_state')['sessionId']}"
     end = client.run("/skill:quick now")
     assert "Be quick." in text_of(end["messages"][0])
     assert text_of(end["messages"][0]).endswith("User: now")

@@ -202,6 +202,9 @@ class Hooks:
     async def may_leave(self, reason, target, desk):
         return reason != "fork"
 
+    def has_gone(self, reason, desk):
+        self.ran.append(("gone", reason))
+
     async def on_bash(self, command, desk):
         return {"output": "from an extension", "exitCode": 0} if command == "whoami" else None
 
