@@ -15,8 +15,11 @@ from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_server import McpServer
 from coding_agent.mcp.mcp_toolbox import close_toolbox
+from coding_agent.mcp.schemas import description, parameters
 from coding_agent.mcp.session_servers import mcp_status, with_mcp
 from coding_agent.mcp.stdio_transport import LINE_BYTES_MAX
+from coding_agent.permissions.gate import PermissionGate
+from coding_agent.permissions.policy import Policy
 from coding_agent.session_supervisor import start_session, stop_session
 from lemon_agent import AbortSignal, MessageEnd, ToolError
 from lemon_ai import ImageContent, ToolResultMessage, get_text
@@ -470,3 +473,57 @@ def test_the_error_names_server_and_reason():
     """What a host shows."""
     assert str(McpServerUnavailable("a", "gone")) == "the server a is not connected: gone"
     assert mcp_toolbox.WAIT_S > 0
+
+
+async def test_a_killed_connection_is_made_again(folder, monkeypatch):
+    """Its server process notices, and the program with it is a new one."""
+    monkeypatch.setattr("coding_agent.mcp.mcp_server.delay_s", lambda failures: 0.0)
+    box = await Toolbox.open(light(**marked(folder)), folder=folder)
+    server = next(node for node in flat(tree()) if node.id == "mcp_server[light]")
+    first = (await box.status("light")).os_pid
+
+    exit_signal(server.children[0].pid, "kill")
+
+    await until(lambda: not process_alive(first))
+    assert await box.text("mcp__light__echo", a=1) == '{"a": 1}'
+    assert len(running(folder)) == 1
+
+
+async def test_a_persons_own_file_lets_a_tool_run_unasked(host, folder):
+    """`alwaysAllow` is a rule of the session's gate; the server's other tools are asked about."""
+    gate = PermissionGate(Policy("ask"))
+    model = ScriptedModel([Call("mcp__light__echo", {"a": 1})], "Done.", [Call("mcp__other__echo")], "Refused.")
+    servers = (light("light", alwaysAllow=["echo"]), light("other"))
+    options = await with_mcp(await host.options(model, companions=(gate.join,)), Configured(servers), wait_s=30)
+    session = await start_session(options)
+    await client.subscribe(session, self_pid())
+
+    (allowed,) = results(await host.run(session, "one"))
+    (refused,) = results(await host.run(session, "two"))
+
+    assert get_text(allowed) == '{"a": 1}'
+    assert refused.is_error
+    assert "nobody is there to allow it" in get_text(refused)
+
+
+async def test_a_hostile_description_is_bounded_and_refers_to_nothing_outside():
+    """What a model and a checker of arguments are given."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"$ref": "http://169.254.169.254/x"},
+            "b": {"$ref": "#/$defs/b"},
+            "$ref": {"type": "string"},
+        },
+        "$defs": {"b": {"type": "string"}},
+    }
+
+    assert parameters(schema)["properties"] == {"a": {}, "b": {"$ref": "#/$defs/b"}, "$ref": {"type": "string"}}
+    assert parameters({"type": "object", "x": "y" * 100_000}) == {"type": "object", "properties": {}}
+    assert parameters(["no"]) == {"type": "object", "properties": {}}
+    deep: dict = {}
+    for _level in range(1000):
+        deep = {"properties": {"x": deep}}
+    assert parameters(deep) == {"type": "object", "properties": {}}
+    assert len(description("x" * 100_000)) <= 4_000
+    assert "\\u{e0041}" in description("tag \U000e0041")
