@@ -13,6 +13,7 @@ from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
 from lemon_ai.http_trace import traced
 from lemon_ai.provider import ProviderRequest, used_tool_ids
+from lemon_ai.providers.copilot_address import address_of_token
 from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
 from lemon_ai.providers.wire import Decoder, WireCall
 
@@ -31,8 +32,9 @@ def setting(request: ProviderRequest, name: str, *variables: str) -> str | None:
 
 
 def base_of(request: ProviderRequest, default: str) -> str:
-    """Where requests go, without a slash at the end: the caller's choice, the model's, or `default`."""
-    return str(settings_of(request).get("base_url") or request.model.base_url or default).rstrip("/")
+    """Where requests go, without a slash at the end: the caller's choice, the token's, the model's, or `default`."""
+    chosen = settings_of(request).get("base_url") or address_of_token(request) or request.model.base_url or default
+    return str(chosen).rstrip("/")
 
 
 def key_of(request: ProviderRequest, base_url: str) -> str:

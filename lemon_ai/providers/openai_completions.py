@@ -13,6 +13,7 @@ from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
 from lemon_ai.http_trace import traced
 from lemon_ai.provider import ProviderRequest, used_tool_ids
+from lemon_ai.providers.asking import base_of
 from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
 from lemon_ai.providers.openai_compat import dialect_of
 from lemon_ai.providers.openai_completions_decode import OpenAICompletionsDecoder
@@ -47,8 +48,7 @@ def encode_call(request: ProviderRequest) -> WireCall:
         BadRequest: No message was left to send.
     """
     model, options = request.model, request.options
-    settings = options.for_provider(model.provider)
-    base_url = str(settings.get("base_url") or model.base_url or DEFAULT_BASE_URL).rstrip("/")
+    base_url = base_of(request, DEFAULT_BASE_URL)
     keyless = is_loopback(base_url) or canonical(model.provider) in KEYLESS
     find = find_api_key if keyless else require_api_key
     api_key = find(model, options, base_url=base_url)
