@@ -29,12 +29,8 @@ def test_every_kind_of_content_is_said_or_named():
             types.TextContent(type="text", text="words"),
             types.AudioContent(type="audio", data="A" * 1000, mime_type="audio/wav"),
             types.ResourceLink(type="resource_link", name="n", uri="file:///a"),
-            types.EmbeddedResource(
-                type="resource", resource=types.TextResourceContents(uri="file:///b", text="inside")
-            ),
-            types.EmbeddedResource(
-                type="resource", resource=types.BlobResourceContents(uri="file:///c", blob="A" * 999)
-            ),
+            types.EmbeddedResource(type="resource", resource=text),
+            types.EmbeddedResource(type="resource", resource=blob),
         )
     )
 
