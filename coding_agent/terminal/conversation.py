@@ -60,7 +60,7 @@ class Conversation:
     channel: Channel
     options: TerminalOptions
     front: Front
-    view: View = field(factory=View)
+    view: View = field(factory=lambda: View(phase="starting"))
     commands: list[Message] = field(factory=list)
     _answers: "dict[int, asyncio.Future[Any]]" = field(factory=dict)
     _jobs: set[Pid] = field(factory=set)
@@ -274,6 +274,8 @@ class Conversation:
         if model:
             view.model = f"{model.get('provider')}/{model.get('id')}"
             view.context_window = int(model.get("contextWindow") or 0)
+        if view.phase == "starting":
+            view.phase = "idle"
         view.thinking_level = str(state.get("thinkingLevel") or "off")
         view.session_id = str(state.get("sessionId") or view.session_id)
         view.name = str(state.get("sessionName") or "")

@@ -78,7 +78,7 @@ def entry_text(entry: Message) -> str:
             for block in message.get("content") or ()
             if isinstance(block, dict) and block.get("type") == "toolCall"
         ]
-        return f"{'›' if role == 'user' else ' '} {text or '(' + (', '.join(calls) or 'nothing') + ')'}"
+        return f"{'you:' if role == 'user' else '    '} {text or '(' + (', '.join(calls) or 'nothing') + ')'}"
     if entry.get("type") in ("compaction", "branch_summary"):
         return f"≡ {one_line(str(entry.get('summary') or '')[:SHOWN_CHARACTERS])}"
     return ""

@@ -45,7 +45,7 @@ def status_parts(view: View, hint: str = "") -> list[Part]:
     return [
         Part(hint, 0, "class:status.hint"),
         Part(phase or "ready", 2, "class:status.phase"),
-        Part(short_model(view.model), 1),
+        Part(short_model(view.model) if view.phase != "starting" else "", 1),
         Part(f"thinking {view.thinking_level}" if view.thinking_level not in ("", "off") else "", 6),
         Part(context_text(view), 3, "class:status.tight" if tight else "class:status"),
         Part(f"${view.cost:.3f}" if view.cost else "", 4),

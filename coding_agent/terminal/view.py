@@ -11,7 +11,17 @@ from coding_agent.terminal.markdown_stream import MarkdownStream
 from coding_agent.terminal.questions import Question, question_from
 
 Phase: TypeAlias = Literal[
-    "idle", "waiting", "thinking", "answering", "calling", "tools", "retrying", "compacting", "shell", "closed"
+    "starting",
+    "idle",
+    "waiting",
+    "thinking",
+    "answering",
+    "calling",
+    "tools",
+    "retrying",
+    "compacting",
+    "shell",
+    "closed",
 ]
 ELSEWHERE: Final = {
     "new": "a new session",
@@ -84,7 +94,7 @@ class View:
     @property
     def is_running(self) -> bool:
         """Whether a prompt sent now has to wait for its turn."""
-        return self.run_since_s is not None and self.phase not in ("idle", "closed")
+        return self.run_since_s is not None and self.phase not in ("starting", "idle", "closed")
 
     def take(self, event: Message, now_s: float) -> list[Block]:
         """What can be printed now for good. An event nobody knows changes nothing."""
