@@ -193,6 +193,7 @@ class Run:
         left = not child.gone.done() and child.left
         if left:
             child.release(self.output.descriptor(), LEFT_OUTPUT_BYTES)
+            self.workspace.keep(child)
         return Outcome(code, left=left)
 
     async def _kill(self, child: Child) -> None:

@@ -55,6 +55,7 @@ class Child:
         self._heard = b""
         self._readers: dict[int, OnOutput] = {}
         self._input = -1
+        self._blocked: asyncio.Future[None] | None = None
         self._minder = 0
         self._on_gone: Callable[[Child], None] | None = None
 
@@ -98,6 +99,9 @@ class Child:
 
     def close_input(self) -> None:
         """End standard input."""
+        if self._blocked is not None:  # whoever waits to write learns that there is nobody to read
+            self._loop.remove_writer(self._input)
+            settle(self._blocked, None)
         if self._input >= 0 and self._input not in self._readers:
             os.close(self._input)
         self._input = -1
@@ -210,6 +214,8 @@ class Child:
             if not self._loop.is_closed():
                 self._loop.remove_reader(self._sock)
             self._sock.close()
+        if not self._loop.is_closed():
+            self.close_input()
         for future in (self.exited, self.gone):
             if not future.done() and not self._loop.is_closed():
                 future.set_result(-9 if future is self.exited else None)  # type: ignore[arg-type]
@@ -227,10 +233,13 @@ class Child:
         ready: asyncio.Future[None] = self._loop.create_future()
         fd = self._input
         self._loop.add_writer(fd, settle, ready, None)
+        self._blocked = ready
         try:
             await ready
         finally:
-            self._loop.remove_writer(fd)
+            self._blocked = None
+            if fd == self._input:
+                self._loop.remove_writer(fd)
 
 
 def kill_marked(mark: str) -> int:

@@ -156,7 +156,7 @@ class Desk:
 
         workspace = self._workspace
         program = Program(argv=(self._python,), env=workspace.environment())
-        self._kernel = Kernel(lambda: workspace.keeper, program, workspace.root)
+        self._kernel = Kernel(lambda: workspace.keeper, program, workspace.root, workspace.keep)
         return self._kernel
 
 

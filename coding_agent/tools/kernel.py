@@ -45,12 +45,15 @@ class Kernel:
         keeper: Callable[[], Keeper],
         program: Program,
         folder: str,
+        keep: Callable[[Child], None] = lambda _child: None,
     ) -> None:
         """Args:
         keeper: Gives what starts it.
         program: What to start; `-c` and the source are added.
         folder: Where it runs.
+        keep: Told of what goes on between the scripts.
         """
+        self._keep = keep
         self._keeper = keeper
         self._program = program
         self._folder = folder
@@ -135,6 +138,7 @@ class Kernel:
             raise ToolError(f"Cannot run {program.argv[0]}: {error.strerror}") from error
         finally:
             os.close(cwd)
+        self._keep(self._child)
         return self._child
 
     async def _lost(self, child: Child, aborted: bool) -> Ended:

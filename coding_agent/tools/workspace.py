@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from coding_agent.tools.child import Child
 from coding_agent.tools.environment import child_environment
 from coding_agent.tools.files import Fence, Version
 from coding_agent.tools.keeper import Keeper
@@ -15,12 +16,13 @@ from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
 from coding_agent.tools.turns import Turns
 from lemon_agent import AbortSignal
-from lemon_otp import Pid
+from lemon_otp import Pid, at_exit
 
 if TYPE_CHECKING:
     from coding_agent.tools.todo_list import Todo
 
 T = TypeVar("T")
+KEPT_GRACE_S: Final = 0.5
 PermitUrl: TypeAlias = Callable[..., Awaitable[str | None]]
 Conceals: TypeAlias = Callable[[str, str, str], Callable[[str, str], bool] | None]
 
@@ -81,13 +83,24 @@ class Workspace:
         self._child_environment: dict[str, str] | None = None
         self._output_dir = None if output_dir is None else Path(output_dir)
         self._turns = Turns()
+        self._kept: weakref.WeakSet[Child] = weakref.WeakSet()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def join(self, session: Pid, file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
         """Go along with a session: the first one owns what runs on; one that begins beside it is its subagent."""
         if self.owner is None or not self.owner.alive:
             self.owner, self.session_name = session, str(file)
+            at_exit(session, lambda _pid, _reason: self.end_kept())
         return {}
+
+    def keep(self, child: Child) -> None:
+        """A program that goes on after its call; it ends with the session."""
+        self._kept.add(child)
+
+    def end_kept(self) -> None:
+        """Order the end of what goes on; returns at once."""
+        for child in list(self._kept):
+            child.kill(KEPT_GRACE_S)
 
     @property
     def keeper(self) -> Keeper:

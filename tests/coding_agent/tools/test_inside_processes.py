@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coding_agent.tools import Workspace, default_tools, program_keeper
+from coding_agent.tools import Workspace, bash_tool, default_tools, execute_code_tool, program_keeper
 from lemon_agent import AgentToolResult
 from lemon_otp import (
     Down,
@@ -133,4 +133,25 @@ async def test_a_keeper_that_crashes_comes_back_empty(runtime: Runtime, folder: 
     assert await bench.text("bash", command="echo next") == "next"
     gc.collect()
     await until(lambda: not named(token), "what the old one had started is gone")
+    await stop(supervisor)
+
+
+@pytest.mark.requirement("BR-072")
+async def test_what_goes_on_after_its_call_ends_with_the_session(runtime: Runtime, folder: Path) -> None:
+    """What a command left in the background, and the process that keeps a script's variables; the host goes on."""
+    token = f"lemonkept{os.getpid()}"
+    supervisor = await Supervisor.start_link([program_keeper.child_spec()])
+    workspace = Workspace(folder)
+    tools = [make(str(folder), workspace=workspace) for make in (bash_tool, execute_code_tool)]
+    bench = Bench(folder, workspace, {tool.name: tool for tool in tools})
+    session, _ref = spawn_monitor(receive)
+    workspace.join(session, folder / "session.jsonl", lambda _notice: None)
+    await bench.call("bash", command=f"(trap '' TERM; setsid bash -c 'exec -a {token} sleep 600' &) >/dev/null 2>&1")
+    await bench.call("execute_code", script="x = 1")
+    assert named(token)
+    assert len(bench.survivors()) >= 2
+    exit_signal(session, "kill")
+
+    await until(lambda: not named(token) and not bench.survivors(), "all of it has ended")
+    assert await bench.text("bash", command="echo next") == "next"
     await stop(supervisor)
