@@ -40,12 +40,14 @@ class Credentials:
         given: Keys given to this start, by provider.
         named: What `models.json` says about keys, by provider.
         base_url: Where this start sends its requests, if somebody said so.
+        keyless: Providers whose server is on this machine and needs no key.
     """
 
     environ: Mapping[str, str] = field(factory=lambda: os.environ, repr=False)
     given: Mapping[str, str] = field(factory=dict, repr=False)
     named: Mapping[str, str] = field(factory=dict, repr=False)
     base_url: str | None = None
+    keyless: frozenset[str] = frozenset()
     _resolver: SecretResolver | None = field(default=None, init=False, repr=False)
 
     @property
@@ -88,7 +90,9 @@ class Credentials:
             return f"{'key' if entry.kind == 'api_key' else 'login'} in {self.file.path}"
         if variable := self.variable(name):
             return f"variable {variable}"
-        return "models.json" if self.named.get(name) else None
+        if self.named.get(name):
+            return "models.json"
+        return "needs none: it is on this machine" if name in self.keyless else None
 
     def variable(self, provider: str) -> str | None:
         """The variable of the provider that is set and would be used."""

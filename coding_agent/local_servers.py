@@ -94,6 +94,11 @@ class LocalServers:
             self._found_at_s = monotonic_s()
         return self._found
 
+    @property
+    def last(self) -> tuple[LocalServer, ...]:
+        """What was found last; none before anybody has looked."""
+        return self._found or ()
+
     def candidates(self) -> tuple[str, ...]:
         """Origins to ask, each once."""
         if self.environ.get(VARIABLE, "").lower() in ("off", "0", "no", "false"):
@@ -124,10 +129,18 @@ class LocalServers:
             )
 
 
+def is_on_this_machine(url: str | None) -> bool:
+    """Is this the address of a server on this machine?"""
+    try:
+        return bool(url) and urlsplit(url or "").hostname in _LOOPBACK
+    except ValueError:
+        return False
+
+
 def configured_addresses(catalog: Catalog, *more: str | None) -> tuple[str, ...]:
     """Addresses on this machine that a person's `models.json` names, and those given."""
     named = (override.base_url for override in catalog.overrides.values())
-    return tuple(url for url in (*named, *more) if url and urlsplit(url).hostname in _LOOPBACK)
+    return tuple(url for url in (*named, *more) if url and is_on_this_machine(url))
 
 
 def first_model(servers: Iterable[LocalServer], catalog: Catalog | None = None) -> Model | None:

@@ -15,7 +15,7 @@ from attrs import frozen
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
 from coding_agent.local_probes import ServedModel
-from coding_agent.local_servers import LocalServer, LocalServers, configured_addresses
+from coding_agent.local_servers import LocalServer
 from coding_agent.user_models import user_models
 from lemon_ai import KEYLESS, Model
 
@@ -50,8 +50,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
     environ = os.environ if environ is None else environ
     arguments = _parser().parse_args(argv)
     known = user_models(environ)
-    finder = LocalServers(environ, configured_addresses(known.catalog, environ.get("LEMON_BASE_URL")))
-    servers = () if arguments.no_local else finder.find()
+    servers = () if arguments.no_local else known.servers.find()
     rows = [row for row in all_rows(known.catalog.models(), servers, known.credentials) if fits(row, arguments.pattern)]
     usable = [row for row in rows if row.source is not None]
     shown = rows if arguments.all else usable

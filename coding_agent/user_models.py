@@ -11,7 +11,8 @@ from attrs import frozen
 
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
-from lemon_ai import BadCatalog, Catalog, default_catalog
+from coding_agent.local_servers import LocalServers, configured_addresses, is_on_this_machine
+from lemon_ai import BadCatalog, Catalog, Model, canonical, default_catalog
 
 VARIABLE: Final = "LEMON_MODELS_FILE"
 
@@ -23,17 +24,34 @@ class UserModels:
     Attributes:
         catalog: Everything that can be asked for.
         credentials: Where the key of a request comes from.
+        servers: Those of this machine, looked for when somebody asks.
         problems: What is wrong with another program's file, a line each.
     """
 
     catalog: Catalog
     credentials: Credentials
+    servers: LocalServers
     problems: tuple[str, ...] = ()
 
     @property
     def key_finder(self) -> Callable[[str], Awaitable[str | None]]:
         """What `SessionOptions.get_api_key` wants: the key for a provider, asked before each request."""
         return self.credentials.api_key
+
+    def find(self, name: str) -> Model:
+        """The model a person means; one that a server of this machine was found to serve is taken as it is there.
+
+        Raises:
+            UnknownModel: Nothing fits; names what is close.
+        """
+        provider, _, model_id = name.partition("/")
+        wanted = (canonical(provider), model_id)
+        served = next((model for model in self.served() if (model.provider, model.id) == wanted), None)
+        return self.catalog.find(name) if served is None else served
+
+    def served(self) -> list[Model]:
+        """The models of the servers that were found last; looks for none itself."""
+        return [model for server in self.servers.last for model in server.as_models(self.catalog)]
 
 
 def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> UserModels:
@@ -91,7 +109,10 @@ def _with_credentials(
 ) -> UserModels:
     named = {name: override.api_key for name, override in catalog.overrides.items() if override.api_key}
     address = base_url or environ.get("LEMON_BASE_URL") or None
-    return UserModels(catalog, Credentials(environ, named=named, base_url=address), tuple(problems))
+    keyless = frozenset(name for name, override in catalog.overrides.items() if is_on_this_machine(override.base_url))
+    credentials = Credentials(environ, named=named, base_url=address, keyless=keyless)
+    servers = LocalServers(environ, configured_addresses(catalog, address))
+    return UserModels(catalog, credentials, servers, tuple(problems))
 
 
 def home(environ: Mapping[str, str]) -> Path:

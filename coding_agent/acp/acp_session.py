@@ -248,7 +248,7 @@ class AcpSession:
 
     def _model(self, value: str) -> Model:
         try:
-            return self.host.known.catalog.find(value)
+            return self.host.known.find(value)
         except UnknownModel as error:
             raise BadUsage(str(error)) from error
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from coding_agent.credential_file import credential_path
 from coding_agent.doctor.finding import Finding, Place
 from coding_agent.errors import BadCredentialFile, BadUsage
-from coding_agent.local_servers import LocalServers, configured_addresses
 from coding_agent.model_choice import SCRIPTED, choose_model
 from coding_agent.user_models import models_file, user_models
 from lemon_ai import KEY_VARIABLES
@@ -57,11 +56,10 @@ def _privacy(path: os.PathLike[str]) -> Iterator[Finding]:
 def local_servers(place: Place) -> Iterator[Finding]:
     """Model servers of this machine, with the models and the context they give."""
     try:
-        catalog = user_models(place.environ).catalog
+        servers = user_models(place.environ).servers.find()
     except BadUsage as error:
         yield Finding("models.json", "fail", str(error), f"mend {models_file(place.environ)}")
         return
-    servers = LocalServers(place.environ, configured_addresses(catalog, place.environ.get("LEMON_BASE_URL"))).find()
     if not servers:
         yield Finding("local servers", "ok", "none runs (Ollama, LM Studio, llama.cpp, vLLM)", facts={"servers": []})
     for server in servers:

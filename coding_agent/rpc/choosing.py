@@ -1,5 +1,6 @@
 """Commands about how the conversation is held: model and thinking, queues, tools, what goes by itself."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from coding_agent import client
@@ -21,7 +22,7 @@ async def set_model(here: "RpcConnection", given: Fields) -> Any:
     if (current.provider, current.id) == (provider.replace("-", "_"), model_id):
         return model_to_json(current)
     try:
-        model = here.desk.host.known.catalog.find(f"{provider}/{model_id}")
+        model = here.desk.host.known.find(f"{provider}/{model_id}")
     except UnknownModel as error:
         raise BadUsage(f"Model not found: {provider}/{model_id}. {error}") from error
     await _use(here, model)
@@ -33,6 +34,7 @@ async def cycle_model(here: "RpcConnection", _given: Fields) -> Any:
     host = here.desk.host
     current = await _model(here)
     patterns = host.arguments.models or host.settings.enabled_models
+    await asyncio.to_thread(host.known.servers.find)
     models = scoped(available(host.known, current), patterns)
     names = [(model.provider, model.id) for model in models]
     if not models or names == [(current.provider, current.id)]:
@@ -45,7 +47,9 @@ async def cycle_model(here: "RpcConnection", _given: Fields) -> Any:
 
 
 async def get_available_models(here: "RpcConnection", _given: Fields) -> Any:
-    return {"models": [model_to_json(model) for model in available(here.desk.host.known, await _model(here))]}
+    known = here.desk.host.known
+    await asyncio.to_thread(known.servers.find)
+    return {"models": [model_to_json(model) for model in available(known, await _model(here))]}
 
 
 async def set_thinking_level(here: "RpcConnection", given: Fields) -> Any:

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from coding_agent.user_models import UserModels
-from lemon_ai import KEYLESS, Model
+from lemon_ai import Model
 
 LEVELS: Final = ("off", "minimal", "low", "medium", "high")
 EXTRA_LEVELS: Final = ("xhigh", "max")
@@ -34,10 +34,14 @@ def model_to_json(model: Model) -> dict[str, Any]:
 
 
 def available(known: UserModels, current: Model) -> list[Model]:
-    """The models a request could be made to now, with the one that answers at the moment."""
+    """The models a request could be made to now, with the one that answers at the moment.
+
+    Of servers on this machine those count that were found last: `known.servers.find` looks for them.
+    """
     found: dict[tuple[str, str], Model] = {(current.provider, current.id): current}
+    found |= {(model.provider, model.id): model for model in known.served()}
     for provider in known.catalog.providers():
-        if provider in KEYLESS or known.credentials.has(provider):
+        if provider == "scripted" or known.credentials.has(provider):
             for model in known.catalog.models(provider):
                 found.setdefault((model.provider, model.id), model)
     return list(found.values())

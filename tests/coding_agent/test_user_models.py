@@ -10,8 +10,10 @@ import pytest
 
 from coding_agent.credentials import resolved
 from coding_agent.errors import BadUsage
+from coding_agent.rpc.models_json import available
 from coding_agent.user_models import models_file, user_models
 from lemon_ai import default_catalog
+from tests.coding_agent.local_fakes import OLLAMA, serving
 
 MINE = {
     "providers": {
@@ -112,3 +114,31 @@ def test_pis_file_lies_beneath_ours_provider_by_provider(tmp_path: Path) -> None
     assert ".pi" in known.problems[0]
     named = user_models(environ(tmp_path, LEMON_MODELS_FILE=str(tmp_path / ".config" / "lemon" / "models.json")))
     assert named.problems == ()
+
+
+def test_a_model_that_a_server_of_this_machine_serves_is_taken_as_it_is_there(tmp_path: Path) -> None:
+    """Once servers were looked for: its address and the context it has; before that, what the catalogue says."""
+    with serving(OLLAMA) as fake:
+        variables = {"OLLAMA_HOST": f"127.0.0.1:{fake.port}", "LEMON_LOCAL_SERVERS": "30"}
+        known = user_models(environ(tmp_path, {"providers": {}}, **variables))
+        assert known.find("ollama/small").base_url == "http://127.0.0.1:11434/v1"
+        known.servers.find()
+    found = known.find("ollama/small")
+    assert (found.base_url, found.context_window) == (f"{fake.url}/v1", 16384)
+    assert found in known.served()
+    assert known.find("openai/gpt-5.1") == default_catalog().find("openai/gpt-5.1")
+
+
+def test_only_what_can_be_asked_is_there_to_choose_from(tmp_path: Path) -> None:
+    """Models of servers that run, of providers with a key, one's own on this machine, the scripted ones."""
+    with serving(OLLAMA) as fake:
+        variables = {"OLLAMA_HOST": f"127.0.0.1:{fake.port}", "LEMON_LOCAL_SERVERS": "30", "GROQ_API_KEY": "k"}
+        mine = {"providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "own"}]}}}
+        known = user_models(environ(tmp_path, mine, **variables))
+        known.servers.find()
+    current = known.catalog.find("scripted/echo")
+    models = available(known, current)
+    assert models[0] == current
+    assert {model.provider for model in models} >= {"scripted", "ollama", "groq", "mine"}
+    assert [model.id for model in models if model.provider == "ollama"] == ["small", "seeing", "loaded"]
+    assert not [model for model in models if model.provider in ("lmstudio", "anthropic")]
