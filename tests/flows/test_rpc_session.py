@@ -229,3 +229,13 @@ def test_the_lean_form_leaves_the_growing_message_out(machine: Machine):
         assert "".join(deltas) == "a few words to stream"
     finally:
         client.kill()
+
+
+def test_a_prompt_that_no_key_can_answer_is_refused_at_once(machine: Machine):
+    """The response says what is missing and how to mend it; nothing was begun."""
+    client = RpcClient(machine, model="anthropic/claude-sonnet-4-5")
+    try:
+        assert "ANTHROPIC_API_KEY" in client.refused("prompt", message="hello")
+        assert client.ask("get_state")["messageCount"] == 0
+    finally:
+        client.kill()

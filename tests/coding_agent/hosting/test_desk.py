@@ -1,14 +1,16 @@
 """One client's view of one conversation at a time."""
 
 import pytest
+from attrs import evolve
 
 from coding_agent import client, session_registry
 from coding_agent.errors import BadUsage, SessionBusy, SessionNotFound
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.desk_events import Ended, Opened
-from coding_agent.hosting.dialogs import Asked, Closed
+from coding_agent.hosting.dialogs import Asked, Closed, Shown
 from coding_agent.hosting.input import CommandInfo, Continue, Handled
 from coding_agent.hosting.options import Wanted
+from coding_agent.session.budget import Budget
 from coding_agent.session_supervisor import list_sessions
 from lemon_agent import AgentStart, ToolExecutionStart
 from lemon_ai import get_text
@@ -225,3 +227,53 @@ async def test_extensions_stand_in_front_of_prompts(house):
     assert await desk.fork("whatever") is None
     assert (await desk.run_bash("whoami")).output == "from an extension"
     assert [command.name for command in desk.commands()] == ["deploy"]
+
+
+async def test_a_new_session_is_held_as_the_one_before(house):
+    """Model, level, mode, budget, queue modes, and what goes by itself."""
+    desk = await open_desk(house)
+    pid = await desk.pid()
+    await client.switch_model(pid, house.known.catalog.find("scripted/demo"))
+    await client.set_queue_mode(pid, "steering", "all")
+    await client.set_auto_compaction(pid, False)
+    await client.set_auto_retry(pid, False)
+    desk.session.gate.policy = evolve(desk.session.gate.policy, mode="plan")
+    desk.session.account.budget = Budget(max_tokens=7)
+    assert await desk.new()
+    state = await desk.state()
+    assert state.model == "scripted/demo"
+    assert (state.steering_mode, state.follow_up_mode) == ("all", "one_at_a_time")
+    assert (state.auto_compaction, state.auto_retry) == (False, False)
+    assert desk.session.gate.policy.mode == "plan"
+    assert desk.session.account.budget.max_tokens == 7
+
+
+async def test_a_stored_session_goes_on_with_its_own_model(house):
+    """`--model` is for the session the command line names, not for those that are opened later."""
+    desk = await open_desk(house)
+    heard = await at(desk)
+    await client.switch_model(await desk.pid(), house.known.catalog.find("scripted/demo"))
+    await desk.submit("hello")
+    await heard.settled()
+    file = desk.session.file
+    await desk.new()
+    await client.switch_model(await desk.pid(), house.known.catalog.find("scripted/echo"))
+    await desk.switch(file)
+    assert house.choice.asked_for
+    assert (await desk.state()).model == "scripted/demo"
+
+
+async def test_notices_are_told_once_and_to_whoever_has_not_heard_them(house):
+    """What is found when a later session is opened is told then."""
+    house.notices[:] = ["first"]
+    desk = await open_desk(house)
+    heard = await at(desk)
+    desk.tell_notices()
+    house.notices.append("second")
+    await desk.new()
+    await heard.until(Opened)
+    desk.tell_notices()
+    await desk.submit("x")
+    await heard.settled()
+    shown = [event.fields["message"] for event in heard.events if isinstance(event, Shown)]
+    assert shown == ["first", "second"]

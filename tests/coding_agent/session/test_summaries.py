@@ -242,3 +242,19 @@ async def test_a_session_stopped_in_the_middle_of_a_summary_leaves_nothing_runni
 
     assert [json.loads(line) for line in file.read_text("utf-8").splitlines()] == before
     assert (await JobScheduler.count("job_scheduler")).active == 0
+
+
+async def test_what_was_queued_during_a_compaction_starts_a_run_once_it_is_done(host):
+    """A text that is steered while a summary is made waits for it and is then answered."""
+    summary = [Delay(50), "The summary."]
+    session = await host.session(LONG, LONG, summary, summary, "Answered.", compaction=SMALL)
+    await host.run(session, "first")
+    await host.run(session, "second")
+    spawn(client.compact, session)
+    await host.until(CompactionStart)
+    await client.steer(session, "and this")
+    await host.until(AgentEnd)
+
+    messages = await client.get_messages(session)
+    assert isinstance(messages[0], CompactionSummaryMessage)
+    assert said(messages[-2:]) == ["and this", "Answered."]
