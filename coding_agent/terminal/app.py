@@ -39,7 +39,7 @@ async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
     if not options.plain:
         try:
             from coding_agent.terminal.screen import Screen
-        except ModuleNotFoundError as error:
+        except ImportError as error:  # not there, or too old
             if error.name not in ("prompt_toolkit", "rich", "wcwidth", "markdown_it"):
                 raise
             options = evolve(options, plain=True, notices=(*options.notices, WITHOUT_EXTRA))

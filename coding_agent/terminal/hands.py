@@ -86,7 +86,7 @@ class Hands:
             return
         if key == "escape" and question.kind != "permit":
             self.screen.talk.answer(question, None)
-        elif question.is_field:
+        elif question.is_field and question.is_armed:
             self.screen.talk.answer(question, self.screen.field.text.rstrip("\n"))
         elif not question.is_armed:
             question.too_early(monotonic_s())

@@ -59,7 +59,7 @@ class Lines:
         """Take what has become certain; put the question that is open."""
         answer = self.talk.view.answer
         if answer is not None:
-            self.show([Prose(piece.text, piece.joined) for piece in answer.text.take()])
+            self.show([Prose(piece.text, piece.joined) for piece in answer.text.take_lines()])
         question = self.talk.question
         if question is not self._asked:
             self._asked = question

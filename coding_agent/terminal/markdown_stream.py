@@ -66,10 +66,16 @@ class MarkdownStream:
 
     def finish(self) -> list[Piece]:
         """Everything that is left; nothing comes after it."""
-        pieces = self.take()
-        if self.tail.strip():
-            pieces.append(Piece(self.tail.strip("\n"), self.joined))
+        pieces = [Piece(self.tail.strip("\n"), self.joined)] if self.tail.strip() else []
         self.tail, self.joined, self._looked_at = "", False, 0
+        return pieces
+
+    def take_lines(self) -> list[Piece]:
+        """The lines that are whole, for who shows Markdown as it is written."""
+        lines, newline, rest = self.tail.rpartition("\n")
+        pieces = [Piece(lines, self.joined)] if newline and lines.strip() else []
+        if newline:
+            self.tail, self.joined, self._looked_at = rest, self.joined or bool(pieces), 0
         return pieces
 
     def let_go(self, length: int) -> Piece:

@@ -32,3 +32,10 @@ def elapsed(seconds: float | None) -> str:
         return f"{minutes}m {rest:02d}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02d}m"
+
+
+def thousands(count: int) -> str:
+    """`128k`."""
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.3g}M"
+    return f"{round(count / 1_000)}k" if count >= 1_000 else str(count)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 from coding_agent.errors import CommandFailed
 from coding_agent.terminal.blocks import Notice, Report
 from coding_agent.terminal.channel import Message
+from coding_agent.terminal.plain_lines import thousands
 from coding_agent.terminal.questions import Option, Question
 from coding_agent.terminal.slash import budget_of
-from coding_agent.terminal.status_line import thousands
 
 if TYPE_CHECKING:
     from coding_agent.terminal.conversation import Conversation

@@ -5,6 +5,7 @@ from typing import Final
 from attrs import frozen
 
 from coding_agent.terminal.graphemes import cells, clip
+from coding_agent.terminal.plain_lines import thousands
 from coding_agent.terminal.screen_text import one_line
 from coding_agent.terminal.view import View
 
@@ -72,10 +73,3 @@ def context_text(view: View) -> str:
     if percent is None:
         return f"{thousands(view.context_tokens)} tokens" if view.context_tokens else ""
     return f"{percent}% of {thousands(view.context_window)}"
-
-
-def thousands(count: int) -> str:
-    """`128k`."""
-    if count >= 1_000_000:
-        return f"{count / 1_000_000:.3g}M"
-    return f"{round(count / 1_000)}k" if count >= 1_000 else str(count)

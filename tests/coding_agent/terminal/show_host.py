@@ -104,7 +104,21 @@ async def hostile(channel: FakeChannel, prompt: str) -> None:
     channel.say({"type": "extension_ui_request", "method": "notify", "id": "n3", "message": "not\x1b[2Jice"})
 
 
-SCENES = {each.__name__: each for each in (tour, asks, long, hangs, hostile)}
+async def dialogs(channel: FakeChannel, prompt: str) -> None:
+    def ask(method: str, **more: Any) -> None:
+        channel.say({"type": "extension_ui_request", "id": method, "method": method, "title": f"a {method}", **more})
+
+    ask("setWidget", widgetKey="w", widgetLines=["a widget line"])
+    ask("setStatus", statusKey="s", statusText="a status")
+    ask("select", options=["red", "green", "blue"])
+    ask("confirm", message="really?")
+    ask("input", placeholder="a placeholder")
+    ask("editor", prefill="some text")
+    while len(channel.posted) < 4:
+        await asyncio.sleep(0.02)
+
+
+SCENES = {each.__name__: each for each in (tour, asks, long, hangs, hostile, dialogs)}
 
 
 async def main(scene: str) -> int:

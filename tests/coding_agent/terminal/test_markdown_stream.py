@@ -33,6 +33,16 @@ def test_nothing_is_lost_doubled_or_moved_however_it_comes(text, size):
     assert "".join("".join(piece.text for piece in pieces).split()) == "".join(text.replace("\r", "").split())
 
 
+def test_who_shows_markdown_as_it_is_written_takes_whole_lines():
+    """Lines as they are, none twice, the last one when it is whole or all is said."""
+    stream, pieces = MarkdownStream(), []
+    for part in ("one\n\nt", "wo\nthr", "ee"):
+        stream.feed(part)
+        pieces += stream.take_lines()
+
+    assert [*pieces, *stream.finish()] == [Piece("one\n"), Piece("two", joined=True), Piece("three", joined=True)]
+
+
 def test_a_block_is_let_go_when_the_next_one_begins():
     """A paragraph that is followed by an empty line, a title and a closed code block are certain at once."""
     stream, pieces = MarkdownStream(), []

@@ -173,6 +173,30 @@ def test_one_goes_to_other_places_and_other_sessions(lemon, home):
     assert quit_of(pty) == 0
 
 
+def test_files_and_conversation_are_taken_back(lemon, home):
+    """/rewind shows what would change, asks, does it, and gives the prompt back to be said again."""
+    pty = lemon("--permission-mode", "full", rows=50)
+    notes = home / "project" / "notes.txt"
+    notes.write_text("before\n")
+    pty.send('@tool read {"path": "notes.txt"}\\\r@tool write {"path": "notes.txt", "content": "after"}\r')
+    pty.wait_for("+after")
+    pty.wait_for("ready")
+    assert notes.read_text() == "after"
+    pty.send("/rewind\r")
+    pty.wait_for("Back to before which prompt?")
+    pty.send("\r")
+    pty.wait_for("What is taken back?")
+    pty.send("\r")
+    pty.wait_for("Go back?")
+    assert "notes.txt" in pty.text().rpartition("Going back would")[2]
+    pty.send("y")
+    pty.wait_for("taken back: 1 changes")
+    pty.until(lambda screen: '› @tool read {"path"' in screen.rpartition("─")[2], "the prompt in the editor")
+    quit_of(pty)
+
+    assert notes.read_text() == "before\n"
+
+
 def test_a_picture_whose_path_is_pasted_goes_along(lemon, home):
     """The path becomes a word in the line, and the picture goes with the prompt."""
     path = picture(home / "white pixel.png")
@@ -250,6 +274,26 @@ def test_sigterm_ends_the_program_in_order(lemon, home):
 
     assert pty.finish() == 143
     assert pty.modes_left_on() == set()
+
+
+def test_without_its_libraries_the_terminal_is_plain_lines_and_says_so(home, tmp_path):
+    """None of them is there: a conversation all the same, commands and choices too, and a line with what to install."""
+    for name in ("prompt_toolkit", "rich", "wcwidth", "markdown_it", "pygments"):
+        (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')\n")
+    pty = pty_screen.program(home, PYTHONPATH=f"{tmp_path}:{pty_screen.ROOT}")
+    try:
+        pty.wait_for("pip install 'lemon-agents[terminal]'")
+        pty.send("@text **one**, and more\n")
+        pty.wait_for("\n**one**, and more")
+        pty.send("/session\n")
+        pty.wait_for("scripted/echo")
+        pty.send("/thinking\n")
+        pty.wait_for("How hard to think?")
+        pty.pause(1.0)
+        pty.send("1\n/quit\n")
+        assert pty.finish() == 0
+    finally:
+        pty.close()
 
 
 def test_a_dumb_terminal_gets_a_conversation_in_lines(home):

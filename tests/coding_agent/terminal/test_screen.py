@@ -88,6 +88,33 @@ def test_each_answer_to_a_question_for_permission_has_its_key(scene, keys, answe
     assert answer in pty.said()
 
 
+def test_what_extensions_ask_is_asked_one_after_the_other(scene):
+    """A choice, a yes or no, a line and a text, each with its own answer; widgets and status are in sight."""
+    pty = scene("dialogs", rows=30)
+    pty.send("go\r")
+    screen = pty.until(lambda screen: "a select" in screen and "Enter · Esc" in screen, "the choice")
+    assert "a widget line" in screen
+    assert "a status" in screen
+    pty.pause(1.0)
+    pty.send("gre\r")
+    pty.wait_for("really?")
+    pty.pause(1.0)
+    pty.send("y")
+    pty.wait_for("a placeholder")
+    pty.send("my line\r")
+    pty.wait_for("some text")
+    pty.send(" and more\x0asecond\r")
+    pty.wait_for("ready")
+    pty.send("\x04")
+    pty.finish()
+
+    said = pty.said()
+    assert "'value': 'green'" in said
+    assert "'confirmed': True" in said
+    assert "'value': 'my line'" in said
+    assert "'value': 'some text and more\\nsecond'" in said
+
+
 def test_nothing_that_is_shown_can_steer_the_terminal(scene):
     """Escape sequences in answers, tool names, output, titles and status lines are seen, and sent to no terminal."""
     pty = scene("hostile", columns=100, rows=40)
