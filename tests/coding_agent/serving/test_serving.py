@@ -197,12 +197,11 @@ def test_input_that_ends_gets_its_answers_and_output_nobody_reads_is_no_error(ma
 
 
 def test_nonsense_is_answered_and_harms_nobody(machine):
-    """Lines that are no commands, half a line, a line of 2 MB, invalid UTF-8, wrong first lines."""
+    """Lines that are no commands, half a line, invalid UTF-8, wrong first lines."""
     with served(machine) as host, host.client() as one:
         for line in (b"nonsense\n", b"[]\n", b"\xff\xfe\n", b"\n", b'{"type": 7}\n'):
             one.connection.sendall(line)
         assert [one.event("response")["success"] for _ in range(4)] == [False] * 4
-        assert one.ask("set_session_name", name="n" * 2_000_000)["success"]
         with host.client() as half:
             half.connection.sendall(b'{"type": "get_st')
         for request in (
@@ -216,6 +215,23 @@ def test_nonsense_is_answered_and_harms_nobody(machine):
                 assert refused.greeting["error"]
         assert one.ask("get_state")["success"]
         assert len(host.live()) == 2
+
+
+@pytest.mark.requirement("BR-154", "BR-155")
+def test_lines_end_at_line_feeds_only_and_may_be_long(machine):
+    """U+2028 and its like are characters of a line, both ways and through `attach`; a megabyte is no trouble."""
+    odd = "a\u2028b\u2029c\u0085d\x0ce\x0bf"
+    with served(machine) as host, host.client() as one:
+        one.prompt(odd)
+        assert one.answer() == odd
+        assert one.ask("set_session_name", name=(long := "n" * 2_000_000))["success"]
+        assert one.ask("get_state")["data"]["sessionName"] == long
+        client = host.attach(one.greeting["session"])
+        out, _ = client.communicate(b'{"type": "get_messages", "id": 1}\r\n', timeout=PATIENCE_S)
+    lines = out.split(b"\n")
+    response = next(json.loads(line) for line in lines if line.startswith(b'{"id": 1'))
+    said = [message["content"] for message in response["data"]["messages"] if message["role"] == "user"]
+    assert [blocks[0]["text"] for blocks in said] == [odd]
 
 
 def test_only_one_host_serves_a_folder(machine, tmp_path):
