@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from lemon_otp import telemetry
-from lemon_otp.clock import monotonic_s, wall_ms
+from lemon_otp.clock import Clock
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime
 from lemon_otp.scheduler import CURRENT
@@ -63,7 +63,11 @@ class Recorder:
     _ring: deque[_Raw] = field(factory=lambda: deque(maxlen=ENTRIES_MAX))
     _log: deque[Entry] = field(factory=lambda: deque(maxlen=LOG_MAX))
     _dumped_s: float = float("-inf")
-    _offset_ms: float = field(factory=lambda: wall_ms() - monotonic_s() * 1000)
+    _clock: Clock = field(factory=lambda: current_runtime().clock)
+    _offset_ms: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        self._offset_ms = self._clock.wall_ms() - self._clock.monotonic_s() * 1000
 
     @classmethod
     def start(cls, more: Iterable[telemetry.EventName] = (), *, on_crash: Dump | None = None) -> Recorder:
@@ -95,15 +99,17 @@ class Recorder:
         process = CURRENT.get(None)
         number = None if process is None else process.id
         if _is_plain(metadata) and _is_plain(measurements):
-            self._ring.append((monotonic_s(), number, event, measurements, metadata))
+            self._ring.append((self._clock.monotonic_s(), number, event, measurements, metadata))
             return
         measured = {name: _kept(value) for name, value in measurements.items()}
-        self._ring.append((monotonic_s(), number, event, measured, {n: _kept(value) for n, value in metadata.items()}))
+        self._ring.append(
+            (self._clock.monotonic_s(), number, event, measured, {n: _kept(value) for n, value in metadata.items()})
+        )
         if event == CRASH:
             self._dump()
 
     def _dump(self) -> None:
-        now_s = monotonic_s()
+        now_s = self._clock.monotonic_s()
         if self.on_crash is not None and now_s - self._dumped_s >= DUMP_PAUSE_S:
             self._dumped_s = now_s
             self.on_crash(self.entries())

@@ -33,6 +33,7 @@ _numbers: Final = count(1)
 async def trace(request: Mapping[str, Any], emit: Emit) -> Answer:
     """Every message that a server takes and every answer it gives; with `events` also what telemetry says of it."""
     process = find(request.get("target"), alive=True)
+    name = tree_id(process)
     events = bool(request.get("events"))
     if not isinstance(process, ServerProcess) and not events:
         raise Refusal(f"{tree_id(process)} is no server; `trace {process.id} --events` follows what is said of it")
@@ -45,7 +46,7 @@ async def trace(request: Mapping[str, Any], emit: Emit) -> Answer:
         if isinstance(process, ServerProcess):
             watcher = _watch(process, emit)
         down: Down = await receive(lambda m: isinstance(m, Down) and m.ref is ref)
-        return {"text": f"{tree_id(process)} ended: {bounded(down.reason, TEXT_MAX)}"}
+        return {"text": f"{name} ended: {bounded(down.reason, TEXT_MAX)}"}
     finally:
         if events:
             telemetry.detach(handler_id)

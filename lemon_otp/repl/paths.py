@@ -11,7 +11,7 @@ from lemon_otp.bounded import bounded, type_name
 from lemon_otp.repl.operations import Refusal
 
 STEPS_MAX: Final = 40
-_STEP: Final = re.compile(r"""\s*(?:\.?(?P<name>[A-Za-z_]\w*)|\[(?P<key>-?\d+|'[^']*'|"[^"]*"|True|False|None)\])""")
+_STEP: Final = re.compile(r"""(?:\.(?P<name>[A-Za-z_]\w*)|\[(?P<key>-?\d+|'[^']*'|"[^"]*"|True|False|None)\])""")
 _ABSENT: Final = object()
 
 
@@ -24,6 +24,8 @@ def steps(path: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     position = 0
     text = path.strip()
+    if text[:1].isalpha() or text[:1] == "_":  # the first dot may be left out
+        text = "." + text
     while position < len(text):
         match = _STEP.match(text, position)
         if match is None or len(found) >= STEPS_MAX:

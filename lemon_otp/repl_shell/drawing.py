@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TextIO
 
+from lemon_otp.introspect import printable
 from lemon_otp.repl_shell.sheets import Cell, Lines, Meaning, Page, Table, plain
 
 STYLES: Final[Mapping[Meaning, str]] = {
@@ -69,7 +70,7 @@ class RichDrawing:
     def _parts(self, page: Page) -> list[Any]:
         from rich.text import Text
 
-        found: list[Any] = [Text(f"! {warning}", STYLES["bad"]) for warning in page.warnings]
+        found: list[Any] = [Text(f"! {printable(warning)}", STYLES["bad"]) for warning in page.warnings]
         for part in page.parts:
             found += [self._table(part)] if isinstance(part, Table) else self._lines(part)
         return found
