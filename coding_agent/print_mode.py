@@ -7,7 +7,7 @@ line on standard output instead, behind a header line.
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field
 
@@ -24,10 +24,13 @@ from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
 from coding_agent.tools.visible_text import plain
-from coding_agent.wire import event_to_wire, header_to_wire
+from coding_agent.wire import header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text, redact
 from lemon_otp import Down, Pid, monitor, receive, self_pid
+
+if TYPE_CHECKING:
+    from coding_agent.rpc.events import EventWriter
 
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
@@ -42,6 +45,7 @@ class Printer:
     answer: AssistantMessage | None = None
     settled: Settled | None = None
     _labels: dict[str, str] = field(factory=dict)
+    _writer: "EventWriter | None" = None
 
     def begin(self, state: SessionState) -> None:
         """Print what there is to say before the run."""
@@ -66,7 +70,7 @@ class Printer:
     def take(self, event: SessionEvent) -> None:
         """Print what this event calls for."""
         if self.arguments.json:
-            print(json.dumps(event_to_wire(event, deltas=not self.arguments.partials), ensure_ascii=False), flush=True)
+            self._print_json(event)
         match event.event:
             case MessageEnd(AssistantMessage() as message):
                 self.answer = message
@@ -84,6 +88,15 @@ class Printer:
             case StorageFailed(message, unsaved):
                 waiting = f"{unsaved} entries are not stored yet: " if unsaved else ""
                 print(f"warning: {waiting}{message}", file=sys.stderr)
+
+    def _print_json(self, event: SessionEvent) -> None:
+        """The event as clients of the protocol are told it, and what goes on inside."""
+        if self._writer is None:
+            from coding_agent.rpc.events import EventWriter
+
+            self._writer = EventWriter(deltas=not self.arguments.partials, inner=True)
+        for message in self._writer.messages(event):
+            print(json.dumps(message, ensure_ascii=False), flush=True)
 
     @property
     def went_well(self) -> bool:

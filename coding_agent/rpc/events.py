@@ -17,7 +17,7 @@ from lemon_otp import define
 Message = dict[str, Any]
 
 INNER = frozenset({"loop_state_transition", "tool_schema_snapshot"})
-"""How the loop works inside: no client's business."""
+"""How the loop works inside: no business of a client that draws a conversation."""
 
 
 def is_passing(event: DeskEvent) -> bool:
@@ -33,10 +33,12 @@ class EventWriter:
 
     Attributes:
         deltas: Leave the growing message out of `message_update`.
+        inner: Tell how the loop works inside as well.
         running: A run was begun and its end was not told yet.
     """
 
     deltas: bool = False
+    inner: bool = False
     running: bool = False
 
     def messages(self, event: DeskEvent) -> list[Message]:
@@ -62,7 +64,7 @@ class EventWriter:
 
     def _session_event(self, event: SessionEvent) -> list[Message]:
         what = event.event
-        if what.type in INNER:
+        if what.type in INNER and not self.inner:
             return []
         told = event_to_wire(event, deltas=self.deltas)
         match what:

@@ -81,7 +81,7 @@ def test_events_as_lines_have_their_mode(machine: Machine):
     done = machine.run(*ECHO, "--mode", "json", "-p", "hi")
     types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert types[0] == "session"
-    assert types[-1] == "settled"
+    assert types[-2:] == ["settled", "agent_settled"]
 
 
 def test_the_models_there_are_can_be_listed(machine: Machine):

@@ -76,6 +76,7 @@ def test_every_event_is_a_line_of_json_and_every_message_is_stored_in_the_order_
     assert kinds[batch.stop :] == [
         "turn_end", "save_point",
         "turn_start", "message_start", "message_end", "turn_end", "save_point", "agent_end", "settled",
+        "agent_settled",
     ]  # fmt: skip
     ended = [(event["entryId"], event["message"]) for event in told if event["type"] == "message_end"]
     stored = [(entry["id"], entry["message"]) for entry in machine.entries() if entry["type"] == "message"]
