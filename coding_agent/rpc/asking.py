@@ -150,6 +150,14 @@ async def set_trust(here: "RpcConnection", given: Fields) -> Any:
     await here.desk.host.decide_trust(given.flag("trusted"))
 
 
+async def reload(here: "RpcConnection", _given: Fields) -> Any:
+    """Read settings, templates and skills again; what is part of a running session stays until the next one."""
+    host = here.desk.host
+    told = len(host.notices)
+    host.look_again()
+    return {"notices": host.notices[told:]}
+
+
 async def get_mcp(here: "RpcConnection", _given: Fields) -> Any:
     from coding_agent.mcp.session_servers import mcp_status
 
@@ -220,4 +228,5 @@ COMMANDS = {
     "get_trust": get_trust,
     "set_trust": set_trust,
     "get_mcp": get_mcp,
+    "reload": reload,
 }

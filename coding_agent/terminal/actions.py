@@ -45,8 +45,9 @@ async def quit_terminal(talk: "Conversation", _words: str) -> None:
 
 async def reload_resources(talk: "Conversation", _words: str) -> None:
     """Templates, skills and extensions, read again."""
-    await talk.told("reload")
+    answer = await talk.told("reload")
     await talk.load_commands()
+    talk.front.show([Notice(str(line), "warning") for line in answer.get("notices") or ()])
     talk.front.show([Notice(f"read again: {len(talk.commands)} templates, skills and commands")])
 
 

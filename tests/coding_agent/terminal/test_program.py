@@ -105,7 +105,10 @@ def test_commands_of_the_users_own_run_with_and_without_the_model_being_told(lem
 
 def test_slash_commands_ask_show_and_change(lemon, home):
     """Names, labels, levels, modes, budgets, what was used, what there is: each asks the host and says what it did."""
-    pty = lemon(rows=50)
+    pty = lemon(rows=70)
+    templates = home / ".config" / "lemon" / "prompts"
+    templates.mkdir(parents=True)
+    (templates / "greet.md").write_text("---\ndescription: be friendly\n---\nSay hello to $1.\n")
     pty.send("first words\r")
     pty.until(lambda screen: screen.count("first words") == 2 and "ready" in screen, "the echo")
     for typed, seen in (
@@ -120,7 +123,9 @@ def test_slash_commands_ask_show_and_change(lemon, home):
         ("/model demo\r", "scripted/demo answers from now on"),
         ("/export out.md\r", "out.md"),
         ("/export out.html\r", "out.html"),
-        ("/help\r", "Commands"),
+        ("/reload\r", "read again: 1 templates, skills and commands"),
+        ("/greet you\r", "Say hello to you."),
+        ("/help\r", "/greet"),
     ):
         pty.send(typed)
         pty.wait_for(seen)
