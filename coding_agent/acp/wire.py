@@ -57,6 +57,7 @@ class Wire:
         self._write = write
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._lost = False
         self._late: dict[int, Late] = {}
         self._running: dict[Any, tuple[Pid, str, Any]] = {}
         self._taken_back: set[Any] = set()
@@ -87,6 +88,8 @@ class Wire:
             Refused: It answered with an error.
             ConnectionError: It went away.
         """
+        if self._lost:
+            raise ConnectionError("the client is gone")
         number = next(self._ids)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
@@ -125,7 +128,8 @@ class Wire:
             self._refuse(number, INVALID_REQUEST, "neither a request nor a response")
 
     def lose(self) -> None:
-        """The client is gone: nothing we asked will be answered."""
+        """The client is gone: nothing we asked, or will ask, is answered."""
+        self._lost = True
         asked, self._asked = self._asked, {}
         for answer in asked.values():
             if not answer.done():

@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
+from coding_agent.mcp.mcp_server import Reconnect
 from coding_agent.mcp.mcp_toolbox import WAIT_S, GetServers, Joined, close_toolbox, open_toolbox, settled_tools
 from coding_agent.mcp.names import PREFIX, plain_name
 from coding_agent.permissions.gate import PermissionGate
@@ -120,6 +121,13 @@ async def close_servers(options: SessionOptions) -> None:
     found = servers_of(options)
     if found is not None and found.toolbox:
         await close_toolbox(found.toolbox)
+
+
+def reconnect_servers(options: SessionOptions) -> None:
+    """Have the servers of a session that are not connected tried again now, also those that were given up."""
+    found = servers_of(options)
+    if found is not None and found.toolbox:
+        cast(found.toolbox, Reconnect())
 
 
 def servers_of(options: SessionOptions) -> SessionServers | None:

@@ -152,3 +152,20 @@ async def test_a_question_of_an_extension_is_asked_as_a_choice(connection):
     assert await asking is True
     assert [option["kind"] for option in asked["params"]["options"]] == ["allow_once", "reject_once"]
     assert await dialogs.input("Name?") is None
+
+
+async def test_a_client_that_goes_while_a_terminal_runs_keeps_nothing_waiting(connection):
+    """Its terminal is given up without an answer, and the session is closed and stored."""
+    session = await connection.open(terminal=True)
+    await connection.post(
+        "session/prompt", sessionId=session, prompt=text('@tool bash {"command": "sleep 60"}\n@turn\n@text no')
+    )
+    asked = await connection.until(lambda message: message.get("method") == "terminal/create")
+    await connection.send(id=asked["id"], result={"terminalId": "t"})
+    await connection.until(lambda message: message.get("method") == "terminal/wait_for_exit")
+
+    async with asyncio.timeout(10):
+        await connection.agent.close()
+
+    assert any(message.get("method") == "terminal/release" for message in connection.written)
+    assert session_registry.lookup(session) is None

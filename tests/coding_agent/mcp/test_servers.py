@@ -16,7 +16,7 @@ from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_server import McpServer
 from coding_agent.mcp.mcp_toolbox import close_toolbox
 from coding_agent.mcp.schemas import description, parameters
-from coding_agent.mcp.session_servers import mcp_status, with_mcp
+from coding_agent.mcp.session_servers import mcp_status, reconnect_servers, with_mcp
 from coding_agent.mcp.stdio_transport import LINE_BYTES_MAX
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.permissions.policy import Policy
@@ -25,7 +25,7 @@ from lemon_agent import AbortSignal, MessageEnd, ToolError
 from lemon_ai import ImageContent, ToolResultMessage, get_text
 from lemon_ai.testing import Call, ScriptedModel
 from lemon_otp import alive, exit_signal, monitor, receive, self_pid, spawn, telemetry, tree, whereis
-from tests.coding_agent.mcp.support import DEMO, Toolbox, entry, light, running, script, text_of
+from tests.coding_agent.mcp.support import DEMO, LIGHT, Toolbox, entry, light, running, script, text_of
 from tests.coding_agent.tools.support import alive as process_alive
 from tests.coding_agent.tools.support import until as until_outside
 
@@ -280,6 +280,21 @@ async def test_a_call_to_a_server_that_is_gone_says_so(folder, monkeypatch):
 
     with pytest.raises(ToolError, match="the server demo is not connected: it ended with code 3"):
         await box.call("mcp__demo__add", a=1, b=1)
+
+
+async def test_a_server_that_was_given_up_can_be_tried_again(host, folder, monkeypatch):
+    """By whoever asks; what kept it from answering may be mended by then."""
+    monkeypatch.setattr("coding_agent.mcp.mcp_server.delay_s", lambda failures: None)
+    there = folder / "there"
+    code = f"import os; os.path.exists({str(there)!r}) or exit(1); exec(open({str(LIGHT)!r}).read())"
+    options = await with_mcp(await host.options(ScriptedModel()), Configured((script("light", code),)), wait_s=30)
+    session = await start_session(options)
+    assert (await mcp_status(session))["servers"][0]["state"] == "failed"
+
+    there.touch()
+    reconnect_servers(options)
+
+    await until_offered(session, "mcp__light__echo")
 
 
 async def test_nothing_secret_is_told(folder):
