@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.first_session import first_session
@@ -31,6 +33,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             first_prompt=first.text if first is not None and plain else None,
             notices=tuple(host.notices),
         )
+        options = evolve(options, show_thinking=host.settings.display.hide_thinking is False)
         desk.notices_told = len(host.notices)
         try:
             if not plain:

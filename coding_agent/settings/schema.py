@@ -182,7 +182,7 @@ FIELDS: Final[Sequence[Field]] = (
     Field("images.autoResize", BOOL, "free", True, meaning="make pictures smaller before they are sent"),
     Field("images.blockImages", BOOL, "on", False, meaning="send no pictures"),
     Field("terminal.showImages", BOOL, "free", True, meaning="show pictures in the terminal"),
-    Field("hideThinkingBlock", BOOL, "free", False, meaning="show no thinking"),
+    Field("hideThinkingBlock", BOOL, "free", meaning="show no thinking; false shows it unfolded"),
     Field("theme", TEXT, "free", "dark", variable="LEMON_THEME", meaning="the colours"),
     Field("quietStartup", BOOL, "free", False, meaning="say little when it starts"),
     Field("doubleEscapeAction", one_of("tree", "fork", "none"), "free", "tree", meaning="what Esc twice does"),

@@ -125,10 +125,10 @@ class ImageChoices:
 
 @frozen(kw_only=True)
 class DisplayChoices:
-    """What a person sees."""
+    """What a person sees, as far as the client they use asks for it; `hide_thinking` None folds it."""
 
     theme: str = "dark"
-    hide_thinking: bool = False
+    hide_thinking: bool | None = None
     quiet_startup: bool = False
     show_images: bool = True
     notifications: bool = True
