@@ -223,14 +223,15 @@ class Desk:
         if session is self._session:
             return await client.get_state(session.pid)
         session.clients += 1
-        await self._leave()
-        self._session = session
+        before, deaf = self._session, self._deaf
+        self._session, self._deaf = session, None  # at once, so that nobody finds the desk without one
         self.tell(Opened(session.session_id, reason))
         if self.host.hooks is not None and reason in ("new", "switch", "fork", "clone"):
             self.host.hooks.has_gone(reason, self)
         send(self._forwarder, _Watch(session))
         await client.subscribe(session.pid, self._forwarder)
         self._deaf = session.dialogs.listen(self.tell)
+        await self._left(before, deaf)
         if reason != "start":
             self.tell_notices()
         return await client.get_state(session.pid)
@@ -243,14 +244,18 @@ class Desk:
             self.tell(Shown("notify", {"message": notice, "notifyType": "info"}))
 
     async def _leave(self) -> None:
-        session, self._session = self._session, None
-        if self._deaf is not None:
-            self._deaf()
-            self._deaf = None
+        before, deaf = self._session, self._deaf
+        self._session = self._deaf = None
+        if self._forwarder is not None and self._forwarder.alive:
+            send(self._forwarder, _Watch(None))
+        await self._left(before, deaf)
+
+    async def _left(self, session: OpenSession | None, deaf: Callable[[], None] | None) -> None:
+        if deaf is not None:
+            deaf()
         if session is None:
             return
         if self._forwarder is not None:
-            send(self._forwarder, _Watch(None))
             with suppress(CallFailed):
                 await client.unsubscribe(session.pid, self._forwarder)
         await self.host.sessions.leave(session)
