@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from coding_agent.errors import BadCredentialFile
 from coding_agent.storage.files import make_private
 from lemon_ai import canonical
+from lemon_otp import frozen
 
 VARIABLE: Final = "LEMON_AUTH_FILE"
 LOCK_TIMEOUT_S: Final = 10.0

@@ -15,12 +15,13 @@ import subprocess
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from attrs import define, field
+from attrs import field
 
 from coding_agent.credential_file import CredentialFile, Stored, credential_path
 from coding_agent.errors import BadCredentialFile
 from coding_agent.oauth_entries import to_entry, to_secret
 from lemon_ai import KEY_VARIABLES, canonical, key_variables
+from lemon_otp import define
 
 if TYPE_CHECKING:
     from lemon_ai.auth import SecretResolver

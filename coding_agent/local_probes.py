@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from attrs import define, frozen
+from lemon_otp import define, frozen
 
 if TYPE_CHECKING:
     import httpx

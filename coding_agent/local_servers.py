@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from coding_agent.local_probes import ANSWER_S, Found, ServedModel, accepts, identify
 from lemon_ai import Catalog, Model, UnknownModel, default_catalog
-from lemon_otp import monotonic_s
+from lemon_otp import define, frozen, monotonic_s
 
 VARIABLE: Final = "LEMON_LOCAL_SERVERS"
 GOOD_FOR_S: Final = 60.0

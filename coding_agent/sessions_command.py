@@ -15,6 +15,7 @@ from typing import Any, Final
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
+from coding_agent.exporting.save import write_new
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
 from coding_agent.storage.listing import list_sessions
@@ -201,8 +202,7 @@ def _export(arguments: argparse.Namespace) -> int:
         if arguments.output is None:
             _say(text, end="")
         else:
-            with arguments.output.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
-                file.write(text)
+            write_new(arguments.output, [text])
     return 0
 
 

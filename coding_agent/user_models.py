@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
 from coding_agent.local_servers import LocalServers, configured_addresses, is_on_this_machine
 from lemon_ai import BadCatalog, Catalog, Model, canonical, default_catalog
+from lemon_otp import frozen
 
 VARIABLE: Final = "LEMON_MODELS_FILE"
 

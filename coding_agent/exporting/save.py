@@ -22,12 +22,12 @@ def save_html(manager: SessionManager, output: Path | None = None, *, secrets: I
     Raises:
         OSError: The file is there already or cannot be written. What was begun is removed.
     """
-    return _write(output or _beside(manager, ".html"), page_parts(manager, secrets=secrets))
+    return write_new(output or _beside(manager, ".html"), page_parts(manager, secrets=secrets))
 
 
 def save_markdown(manager: SessionManager, output: Path | None = None, *, secrets: Iterable[str] = ()) -> Path:
     """Write the session's current branch as Markdown; where it is now. Arguments and errors as of `save_html`."""
-    return _write(output or _beside(manager, ".md"), [export(manager, "markdown", secrets=secrets)])
+    return write_new(output or _beside(manager, ".md"), [export(manager, "markdown", secrets=secrets)])
 
 
 def _beside(manager: SessionManager, suffix: str) -> Path:
@@ -40,7 +40,12 @@ def _beside(manager: SessionManager, suffix: str) -> Path:
     return Path.cwd() / f"{stem}{suffix}"
 
 
-def _write(path: Path, parts: Iterable[str]) -> Path:
+def write_new(path: Path, parts: Iterable[str]) -> Path:
+    """Write a new file that only this user can read; where it is now.
+
+    Raises:
+        OSError: It is there already or cannot be written. What was begun is removed.
+    """
     path = path.expanduser().absolute()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
