@@ -268,5 +268,8 @@ def test_a_new_session_of_a_host_that_runs_reads_files_as_they_are(machine, witn
         skill.write_text("---\ndescription: SKILL and more\n---\n")
         client.ask("new_session")
         assert "SKILL" not in prompt_of_a_run()
+        put(machine.home, ".config/lemon/settings.json", "{")
+        client.ask("new_session")
+        assert "TWO" in prompt_of_a_run()
     finally:
         client.kill()
