@@ -8,7 +8,7 @@ WORKERS ?= 2
 DEMO    = $(BIN)/python -m coding_agent --session-dir .demo/sessions --cwd .
 
 .DEFAULT_GOAL := help
-.PHONY: help setup apt-test demo demo-local test check fmt lint types layers unit docs requirements fuzz bench clean
+.PHONY: help setup apt-test demo demo-local observe test check fmt lint types layers unit docs requirements fuzz bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ demo: setup ## Run the main job on the embedded model: no key, no network
 
 demo-local: $(VENV)/.local ## Run the main job on a real llama.cpp server on loopback
 	@$(BIN)/python -m lemon_ai.local_server -- $(DEMO) -p "Say hello in one short sentence."
+
+observe: setup ## A busy host in the browser, with a stuck tool to find and kill
+	@$(BIN)/python -m coding_agent demo-host --observe
 
 test: setup apt-test $(VENV)/.local ## Set up and pass the tests
 	@$(MAKE) --no-print-directory check
