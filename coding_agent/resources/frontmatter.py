@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
+
+from lemon_otp import frozen
 
 DATA_CHARS_MAX: Final = 16 * 1024
 DEPTH_MAX: Final = 16
@@ -72,8 +74,10 @@ def one_line(text: str) -> str:
 def _data(source: str) -> Mapping[str, Any]:
     if not source.strip():
         return {}
-    import yaml
-
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadFrontmatter("its data is YAML, which needs pyyaml: pip install 'lemon-agents[terminal]'") from error
     try:
         loaded = yaml.load(source, Loader=_loader())  # a subclass of SafeLoader
     except yaml.YAMLError as error:

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from coding_agent.errors import UnreadableFile
 from coding_agent.resources import frontmatter
 from coding_agent.resources.files import FOLDER_DEPTH_MAX, entries, is_file, is_folder, read_text
+from lemon_otp import frozen
 
 Source: TypeAlias = Literal["user", "project", "path"]
 """Who put it there: the person in a folder of their own, the project, or a path of a setting or a flag."""

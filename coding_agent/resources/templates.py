@@ -5,12 +5,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from coding_agent.errors import UnreadableFile
 from coding_agent.resources import frontmatter
 from coding_agent.resources.files import entries, is_file, read_text
 from coding_agent.resources.skills import Source
+from lemon_otp import frozen
 
 FILE_BYTES_MAX: Final = 256 * 1024
 TEMPLATES_MAX: Final = 500

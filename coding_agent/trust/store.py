@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from coding_agent.errors import BadUsage
+from lemon_otp import frozen
 
 BYTES_MAX: Final = 16 * 1024 * 1024
 LOCK_TIMEOUT_S: Final = 10.0
