@@ -101,10 +101,13 @@ def _serve(arguments: Arguments, settings: Settings, environ: Mapping[str, str],
 
 
 async def serve(host: HostRun, *, detached: bool = False) -> int:
-    """Let clients come and go until somebody asks for the end; every session is stored then."""
+    """Let clients come and go until somebody asks for the end; every session is stored then.
+
+    A second signal ends it without waiting for that; what was said is in the files all the same.
+    """
     from coding_agent.hosting.running import Interrupted
     from coding_agent.serving.operations import StopServing, offer
-    from lemon_otp import Task, receive, self_pid
+    from lemon_otp import Down, receive, self_pid, spawn_monitor
 
     offer(host, self_pid())
     if detached:
@@ -114,10 +117,23 @@ async def serve(host: HostRun, *, detached: bool = False) -> int:
             f"serving {host.settings.cwd} as process {os.getpid()}; in another terminal: python -m coding_agent attach"
         )
     await receive(lambda message: isinstance(message, Interrupted | StopServing))
+    _, storing = spawn_monitor(_store_all, host, label="store_all")
+    match await receive(
+        lambda message: isinstance(message, Interrupted) or (isinstance(message, Down) and message.ref is storing)
+    ):
+        case Interrupted():  # again: the person does not want to wait
+            return 130
+        case Down(reason=reason):
+            return 0 if reason == "normal" else 1
+    return 1
+
+
+async def _store_all(host: HostRun) -> None:
+    """End every session at one time; each aborts what it does and stores what there is."""
+    from lemon_otp import Task
+
     ending = [Task.async_(host.sessions.close, one) for one in host.sessions.all()]
-    for task in ending:
-        await task.await_(timeout_s=STOPPED_S)
-    return 0
+    await Task.await_many(ending, timeout_s=STOPPED_S)
 
 
 @contextmanager

@@ -133,6 +133,20 @@ def test_a_signal_stores_every_session_and_ends_the_host_well(machine, number):
     assert sockets(machine.runtime_dir) == []
 
 
+def test_a_second_signal_does_not_wait(machine):
+    """
+    A session that takes long to end holds up the first; the second ends the host at once, with 130, and what was said
+    is in the file all the same.
+    """
+    with served(machine, "--permission-mode", "full") as host, host.client() as one:
+        one.prompt('@text Waiting.\n@tool bash {"command": "trap : TERM; while :; do sleep 1; done"}')
+        one.event("tool_execution_start")
+        host.process.send_signal(signal.SIGTERM)
+        host.process.send_signal(signal.SIGINT)
+        assert host.process.wait(PATIENCE_S) in (0, 130)
+    assert [message["role"] for message in machine.messages()][:2] == ["user", "assistant"]
+
+
 def test_sessions_are_found_by_id_by_name_and_by_folder(machine):
     """Without an id the one that was opened last; a beginning is enough if it is the only one."""
     with served(machine) as host, host.client() as first, host.client() as second:
