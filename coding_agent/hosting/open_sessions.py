@@ -123,7 +123,9 @@ class OpenSessions:
         """A client looks at it no longer; the last one ends it, what it was doing is aborted and stored."""
         one.clients -= 1
         if one.clients <= 0 and not self.host.keeps_sessions:
-            await self.close(one)
+            async with self._opening:  # who opens its file meanwhile waits, and starts it again
+                if one.clients <= 0:
+                    await self.close(one)
 
     async def close(self, one: OpenSession) -> None:
         """End a session whoever looks at it; what it was doing is aborted and stored."""
@@ -133,3 +135,8 @@ class OpenSessions:
                 await client.abort(one.pid)
         with suppress(CodingAgentError):  # it may have ended by itself
             await stop_session(one.pid)
+
+    async def close_all(self) -> None:
+        """End every session, whoever looks at it; what they were doing is aborted and stored."""
+        for one in self.all():
+            await self.close(one)

@@ -210,6 +210,8 @@ async def _main(body: Body, host: HostRun) -> int:
             offer(host)
             return await body(host)
         finally:
+            if host._sessions is not None:  # a client from another terminal may still look at one
+                await host._sessions.close_all()
             await stop_all()
             if host.extensions is not None:
                 await host.extensions.finished()

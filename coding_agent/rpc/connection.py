@@ -66,7 +66,7 @@ class RpcConnection:
             return
         self._handling += 1
         self._idle.clear()
-        spawn_link(self._answer, message, label=f"rpc[{message.get('type')}]")
+        spawn_link(self._answer, message, label=f"connection[{message.get('type')}]")
 
     def answer_dialog(self, message: Mapping[str, Any]) -> None:
         """Take an `extension_ui_response`; one to a question that is not open is ignored."""

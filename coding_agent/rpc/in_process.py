@@ -1,6 +1,6 @@
 """Process. A client of the protocol in this program: the interactive terminal's way to its sessions.
 
-Tree:  the process that opens it / channel; the commands' processes are linked to it
+Tree:  the process that opens it / in_process; the commands' processes, connection[type], are linked to it
 Owns:  the answers that are waited for
 
 Who uses it need not be a process: a task of somebody's user interface may send commands and await their answers.
@@ -39,7 +39,7 @@ class InProcessChannel:
         self._take: Callable[[Message], None] | None = None
         self._early: list[Message] = []
         self._connection = RpcConnection(desk, self._hear, deltas=deltas)
-        self._pid: Pid = spawn_link(self._run, label="channel")
+        self._pid: Pid = spawn_link(self._run, label="in_process")
         self._open = True
 
     async def send(self, command: Message) -> Message:
@@ -85,7 +85,7 @@ class InProcessChannel:
                     case _Command(message, answer):
                         waiting.add(answer)
                         answer.add_done_callback(waiting.discard)
-                        spawn_link(self._answer, message, answer, label=f"rpc[{message.get('type')}]")
+                        spawn_link(self._answer, message, answer, label=f"connection[{message.get('type')}]")
                     case _Close():
                         return
         finally:

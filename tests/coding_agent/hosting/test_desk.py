@@ -14,7 +14,7 @@ from coding_agent.session.budget import Budget
 from coding_agent.session_supervisor import list_sessions
 from lemon_agent import AgentStart, ToolExecutionStart
 from lemon_ai import get_text
-from lemon_otp import Down, exit_signal, monitor, receive, self_pid, send, spawn
+from lemon_otp import Down, Task, exit_signal, monitor, receive, self_pid, send, spawn
 from tests.coding_agent.hosting.conftest import at
 
 BLOCKED = '@tool bash {"command": "while [ ! -e go ]; do sleep 0.02; done"}\n@turn\n@text done'
@@ -277,3 +277,17 @@ async def test_notices_are_told_once_and_to_whoever_has_not_heard_them(house):
     await heard.settled()
     shown = [event.fields["message"] for event in heard.events if isinstance(event, Shown)]
     assert shown == ["first", "second"]
+
+
+async def test_a_file_that_is_opened_while_its_session_ends_is_started_again(house):
+    """One client leaves, another comes: it does not get a session that is about to be gone."""
+    desk = await open_desk(house)
+    heard = await at(desk)
+    await desk.submit("kept")
+    await heard.settled()
+    session, file = desk.session, desk.session.file
+    closing = Task.async_(desk.close)
+    other = await open_desk(house, Wanted(file=file))
+    await closing.await_()
+    assert other.session is session or not session.pid.alive
+    assert await words(other) == ["kept", "kept"]
