@@ -85,5 +85,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     if arguments.prompt is not None:
         raise BadUsage("with acp the prompts come from the editor")
+    if not arguments.keep:
+        raise BadUsage("with acp sessions are kept, because the editor may ask for them again; leave out --no-session")
     logs.set_up(os.environ, verbose=arguments.verbose)
     return run_host(run_acp, prepared(arguments, settings_of(arguments, os.environ)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from coding_agent.mcp.names import PREFIX
 from coding_agent.session.options import SessionOptions
 from lemon_otp import Pid
 
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
     from coding_agent.settings import Settings
 
 
-async def with_configured_servers(options: SessionOptions, settings: "Settings", notices: list[str]) -> SessionOptions:
+async def with_configured_servers(
+    options: SessionOptions, settings: "Settings", notices: list[str], *, only: frozenset[str] | None = None
+) -> SessionOptions:
     """The options with the servers of this person and project, started now and ended with the session.
 
     Servers of the project are left out until it is trusted. None of them can keep the session from starting; what is
-    wrong with one becomes a line of `notices`.
+    wrong with one becomes a line of `notices`. With `only`, no other tools are offered; where none of them is of a
+    server, none is started.
     """
+    if only is not None and not any(name.startswith(PREFIX) for name in only):
+        return options
     given = next((owner for join in options.companions if isinstance(owner := _owner(join), _Given)), None)
     files = settings.resources.use_mcp and any_files(settings)
     if given is None and not files:
@@ -37,7 +43,7 @@ async def with_configured_servers(options: SessionOptions, settings: "Settings",
         configured = configured.with_entries(given.entries)
         others = tuple(join for join in options.companions if _owner(join) is not given)
         options = evolve(options, companions=others)
-    options = await with_mcp(options, configured)
+    options = await with_mcp(options, configured, only=only)
     notices += await notices_of(options)
     return options
 
@@ -73,6 +79,8 @@ def servers_extra(host: "HostRun") -> Any:
     """The same for `OpenSessions.extras`."""
 
     async def extra(options: SessionOptions, _dialogs: Any) -> SessionOptions:
-        return await with_configured_servers(options, host.settings, host.notices)
+        named = host.arguments.tools
+        only = None if named is None else frozenset(named)
+        return await with_configured_servers(options, host.settings, host.notices, only=only)
 
     return extra

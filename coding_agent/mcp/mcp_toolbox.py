@@ -59,7 +59,13 @@ _ids: Final = itertools.count(1)
 
 @frozen
 class Contents:
-    """What a toolbox is started with."""
+    """What a toolbox is started with.
+
+    Attributes:
+        creator: It ends with this process until a session has joined.
+        only: Names of the tools that are offered; None for all.
+        programs: By server; kept across restarts.
+    """
 
     id: str
     entries: tuple[ServerEntry, ...]
@@ -67,6 +73,7 @@ class Contents:
     creator: Pid
     connect_s: float = CONNECT_S
     keeper: Keeper | None = field(default=None, repr=False)
+    only: frozenset[str] | None = None
     programs: dict[str, ServerProgram] = field(factory=dict, repr=False)
 
     @property
@@ -196,6 +203,8 @@ def _refresh(state: Held) -> None:
         if (offer := _status(state, entry).offer) is not None
     ]
     tools = agent_tools(offers, state.tools)
+    if contents.only is not None:
+        tools = {name: tool for name, tool in tools.items() if name in contents.only}
     changed = list(tools.values()) != list(state.tools.values())
     state.tools = tools
     if changed and state.session is not None:
@@ -214,10 +223,23 @@ def _answer_when_settled(state: Held) -> None:
 
 
 async def open_toolbox(
-    entries: Sequence[ServerEntry], cwd: str, *, connect_s: float = CONNECT_S, keeper: Keeper | None = None
+    entries: Sequence[ServerEntry],
+    cwd: str,
+    *,
+    connect_s: float = CONNECT_S,
+    keeper: Keeper | None = None,
+    only: frozenset[str] | None = None,
 ) -> str:
-    """Start the servers, and return the toolbox's name at once. It ends with the caller until a session has joined."""
-    contents = Contents(f"{next(_ids)}", tuple(entries), cwd, self_pid(), connect_s, keeper)
+    """Start the servers, and return the toolbox's name at once. It ends with the caller until a session has joined.
+
+    Args:
+        entries: The servers.
+        cwd: Where programs run that say nothing else.
+        connect_s: How long each may take to answer.
+        keeper: Starts programs; None is the runtime's own.
+        only: Names of the tools that are offered; None for all.
+    """
+    contents = Contents(f"{next(_ids)}", tuple(entries), cwd, self_pid(), connect_s, keeper, only)
     spec = McpToolbox.child_spec(contents, id=contents.name, name=contents.name, restart="transient", shutdown=5.0)
     await DynamicSupervisor.start_child(mcp_supervisor.NAME, spec)
     return contents.name

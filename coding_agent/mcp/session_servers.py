@@ -47,13 +47,16 @@ class SessionServers:
         return {}
 
 
-async def with_mcp(options: SessionOptions, configured: Configured, *, wait_s: float = WAIT_S) -> SessionOptions:
+async def with_mcp(
+    options: SessionOptions, configured: Configured, *, wait_s: float = WAIT_S, only: frozenset[str] | None = None
+) -> SessionOptions:
     """The same options with the tools of these servers, which are started now.
 
     Args:
         options: Of a session that is about to be started by the calling process.
         configured: What to run; nothing is started when there is nothing.
         wait_s: How long to wait for servers; the tools of late ones come to the session while it runs.
+        only: Names of the tools that are offered, now and later; None for all.
 
     A server that cannot be run never raises; without the library for them, none runs and that is a problem to show.
     """
@@ -62,7 +65,7 @@ async def with_mcp(options: SessionOptions, configured: Configured, *, wait_s: f
         companion = SessionServers("", (*missing, *configured.problems), configured.waiting)
         return evolve(options, companions=(*options.companions, companion.join))
     _allow(options, configured.entries)
-    toolbox = await open_toolbox(configured.entries, str(options.cwd))
+    toolbox = await open_toolbox(configured.entries, str(options.cwd), only=only)
     tools = await settled_tools(toolbox, wait_s=wait_s)
     companion = SessionServers(toolbox, configured.problems, configured.waiting)
     own = tuple(tool for tool in options.tools if not tool.name.startswith(PREFIX))

@@ -82,6 +82,20 @@ def test_rules_name_all_tools_of_a_server(machine: Machine):
     assert "forbids it" in result["content"][0]["text"]
 
 
+def test_tools_that_were_not_named_are_not_offered_and_need_no_server(machine: Machine):
+    """`--tools` names a server's tool like any other; without one, no server is started."""
+    entry = light(env={"MARK": str(machine.home)})
+    entry["args"] = ["-I", "-S", "-c", f"open('started', 'w'); exec(open({str(LIGHT)!r}).read())"]
+    configure(machine.project, light=entry)
+
+    without = machine.run("--trust", "--tools", "read", "--model", "scripted/echo", "-p", ASK)
+    assert not (machine.project / "started").exists()
+    named = machine.run("--trust", "--tools", "mcp__light__echo", "--model", "scripted/echo", "-p", ASK)
+
+    assert "✗ mcp__light__echo" in without.stderr
+    assert "✓ mcp__light__echo" in named.stderr
+
+
 def test_a_server_that_does_not_start_is_a_line_and_not_an_end(machine: Machine):
     """The others work; nothing it was configured with is shown."""
     configure(
