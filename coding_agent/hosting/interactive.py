@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from coding_agent.errors import BadUsage
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.first_session import first_session
@@ -54,7 +55,7 @@ async def _submit(desk: Desk, prompts: Sequence[Prompted]) -> None:
 def ask_for_trust(settings: Settings) -> bool:
     """Ask the person at the terminal whether they trust the project, if that has not been said yet; was it asked?
 
-    The answer is remembered. Anything but a yes is a no.
+    The answer is remembered: anything but a yes is a no, and no answer at all is none.
     """
     question = None if settings.trust is None else settings.trust.question()
     if question is None or settings.trust is None:
@@ -62,7 +63,10 @@ def ask_for_trust(settings: Settings) -> bool:
     print(question, file=sys.stderr)
     try:
         answer = input("[y/N] ")
+        decide(settings.trust, answer.strip().lower() in ("y", "yes"))
     except EOFError:
-        answer = ""
-    decide(settings.trust, answer.strip().lower() in ("y", "yes"))
+        return False
+    except BadUsage as error:
+        print(f"warning: the answer cannot be kept: {error}", file=sys.stderr)
+        return False
     return True
