@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from attrs import evolve
@@ -73,5 +72,7 @@ def _files(arguments: Arguments, settings: Settings) -> Iterator[Settings]:
     if arguments.keep:
         yield settings
         return
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="lemon-", ignore_cleanup_errors=True) as folder:
         yield evolve(settings, session_dir=Path(folder))
