@@ -23,6 +23,7 @@ from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.settings import settings_of
 from coding_agent.storage.stamps import iso
+from lemon_otp import Down, receive, spawn_monitor
 
 PROTOCOL: Final = 1
 PAGE: Final = 50
@@ -59,8 +60,9 @@ class Agent:
         sessions, self.sessions = list(self.sessions.values()), {}
         for session in sessions:
             session.cancel()
-        for session in sessions:
-            await session.close()
+        ending = [spawn_monitor(session.close, label="acp close")[1] for session in sessions]
+        for ref in ending:
+            await receive(lambda message, ref=ref: isinstance(message, Down) and message.ref is ref)  # type: ignore[misc]
 
     # The connection.
 
