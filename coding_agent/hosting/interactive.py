@@ -1,11 +1,14 @@
 """Edge. The interactive terminal on a session of this host, as a client of the protocol like any other."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from attrs import evolve
 
-from coding_agent.errors import BadUsage
+from coding_agent.errors import BadUsage, CodingAgentError
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.first_session import first_session
@@ -13,6 +16,10 @@ from coding_agent.hosting.running import Body, HostRun
 from coding_agent.rpc.in_process import InProcessChannel
 from coding_agent.settings import Settings
 from coding_agent.trust import decide
+from lemon_otp import CallFailed
+
+ENDING_S: Final = 15.0
+"""How long what still runs keeps the program when the person has left, at most."""
 
 
 def interactive(prompts: Sequence[Prompted]) -> Body:
@@ -42,9 +49,20 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             return await run_terminal(channel, options=options)
         finally:
             channel.close()
+            await _stop(desk)
             await desk.close()
 
     return body
+
+
+async def _stop(desk: Desk) -> None:
+    """Whoever leaves leaves nothing running: it is aborted, and what there was is stored."""
+    with suppress(CodingAgentError, CallFailed, TimeoutError):
+        async with asyncio.timeout(ENDING_S):
+            desk.bash.abort()
+            if desk.has_session:
+                desk.dialogs.refuse_all()
+                await desk.abort()
 
 
 async def _submit(desk: Desk, prompts: Sequence[Prompted]) -> None:

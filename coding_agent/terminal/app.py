@@ -1,5 +1,7 @@
 """Edge. The interactive terminal on any channel: the screen where one can be drawn, plain lines where not."""
 
+from contextlib import suppress
+
 from attrs import evolve
 
 from coding_agent.terminal.channel import Channel
@@ -53,7 +55,8 @@ async def run_terminal(channel: Channel, *, options: TerminalOptions) -> int:
                 talk.close()
             if screen.failure is not None:
                 raise screen.failure
-            print(farewell(talk.view, options), end="")
+            with suppress(OSError):  # the terminal may be what has gone
+                print(farewell(talk.view, options), end="", flush=True)
             return code
     from coding_agent.terminal.line_mode import run_lines
 

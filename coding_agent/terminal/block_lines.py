@@ -1,5 +1,6 @@
 """Pure, but for rich. Each block of a conversation as the lines that are printed for it."""
 
+import logging
 from typing import Final, assert_never
 
 from rich.console import Group, RenderableType
@@ -27,7 +28,19 @@ from coding_agent.terminal.render import Line, Renderer
 from coding_agent.terminal.screen_text import for_screen, one_line, spelled_out
 from coding_agent.terminal.tool_lines import indented, output_text, tool_body, tool_ran
 
+_log: Final = logging.getLogger(__name__)
+
 NOTICE_STYLES: Final = {"info": ("•", "faint"), "warning": ("!", "warn"), "error": ("✗", "bad")}
+
+
+def lines_or_excuse(renderer: Renderer, block: Block, fold: Fold, before: Block | None = None) -> list[Line]:
+    """As `block_lines`; a block that a fault keeps from being drawn is one line that says so."""
+    try:
+        return block_lines(renderer, block, fold, before)
+    except Exception as error:
+        _log.exception("a %s cannot be drawn", type(block).__name__)
+        text = f"{type(block).__name__} cannot be drawn ({type(error).__name__}); /export shows it"
+        return renderer.lines(Text(text, "bad"))
 
 
 def block_lines(renderer: Renderer, block: Block, fold: Fold, before: Block | None = None) -> list[Line]:

@@ -11,7 +11,7 @@ from lemon_otp import monotonic_s
 if TYPE_CHECKING:
     from coding_agent.terminal.screen import Screen
 
-TWICE_S: Final = 2.0
+TWICE_S: Final = 3.0
 """Within this time a second Ctrl-C means it."""
 
 

@@ -153,10 +153,15 @@ class Lines:
         for number, option in enumerate(question.options, 1):
             note = f"  ({one_line(option.note)})" if option.note else ""
             self._print(f"  {option.key or number}  {'  ' * option.depth}{one_line(option.label)}{note}")
-        self._print("  type an answer; an empty line is none")
+        if question.is_ours:
+            self._arm(question)
 
     def _arm(self, question: Question) -> None:
-        if not question.arm(monotonic_s()):
+        if question is not self._asked or question.is_armed:
+            return
+        if question.arm(monotonic_s()):
+            self._print("  type an answer; an empty line is none")
+        else:
             asyncio.get_running_loop().call_later(QUIET_S, self._arm, question)
 
     def _answer(self, question: Question, line: str) -> None:

@@ -99,8 +99,10 @@ def one_line_note(note: str) -> str:
 
 
 def _hint(question: Question, width: int) -> Fragments:
-    if question.kind == "permit":
-        text = "y, a, n, or Enter; Esc is no" if question.is_armed else "a moment: keys do not count yet"
+    if not question.is_armed:
+        text = "a moment: keys do not count yet"
+    elif question.kind == "permit":
+        text = "y, a, n, or Enter; Esc is no"
         if not any(option.key == "a" for option in question.options):
             text = text.replace("y, a, n", "y, n")
     elif question.is_field:

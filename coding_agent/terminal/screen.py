@@ -23,7 +23,7 @@ from prompt_toolkit.styles import Style
 
 from coding_agent.errors import CommandFailed
 from coding_agent.terminal.aside import Aside
-from coding_agent.terminal.block_lines import block_lines
+from coding_agent.terminal.block_lines import lines_or_excuse
 from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
 from coding_agent.terminal.completion import TerminalCompleter
 from coding_agent.terminal.editor import editing_keys, make_buffer
@@ -290,7 +290,7 @@ class Screen:
         for block in blocks:
             before = self._printed[-1] if self._printed else None
             self._printed.append(block)
-            self.output.write_raw(self.renderer.ansi(block_lines(self.renderer, block, self.fold, before)))
+            self.output.write_raw(self.renderer.ansi(lines_or_excuse(self.renderer, block, self.fold, before)))
 
     def _refresh_live(self) -> None:
         lines = live_lines(self.renderer, self.talk.view, self.fold, monotonic_s(), self.live_room())
@@ -365,7 +365,7 @@ class Screen:
         shown: list[list[Line]] = []
         printed = list(self._printed)
         for before, block in zip(reversed([None, *printed[:-1]]), reversed(printed), strict=True):
-            shown.append(block_lines(self.renderer, block, self.fold, before))
+            shown.append(lines_or_excuse(self.renderer, block, self.fold, before))
             if sum(map(len, shown)) >= self._size.rows:
                 break
         for lines in reversed(shown):

@@ -78,12 +78,6 @@ class Pty:
     def wait_gone(self, text: str) -> str:
         return self.until(lambda screen: text not in screen, f"the end of {text!r}")
 
-    def pause(self, seconds: float) -> None:
-        """Read on for a while: for what is about time passing on the screen."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self.pump()
-
     def finish(self) -> int:
         """Read to its end; the exit code, negative for a signal."""
         deadline = time.monotonic() + PATIENCE_S

@@ -3,7 +3,7 @@
 import pytest
 from prompt_toolkit.layout.processors import TransformationInput
 
-from coding_agent.terminal.block_lines import block_lines
+from coding_agent.terminal.block_lines import block_lines, lines_or_excuse
 from coding_agent.terminal.blocks import (
     Asked,
     Banner,
@@ -60,6 +60,13 @@ def test_a_question_for_permission_shows_all_of_the_call():
 
     assert all(f"line {number}\n" in text for number in range(300))
     assert "rm -rf /\\x0dls" in text
+
+
+def test_a_block_that_cannot_be_drawn_is_a_line_and_harms_nothing():
+    """A fault in drawing one thing is logged and said; what comes after it is drawn."""
+    (line,) = lines_or_excuse(Renderer(80), Report("t", rows=(("only one",),)), Fold())  # type: ignore[arg-type]
+
+    assert plain_text(line) == "Report cannot be drawn (ValueError); /export shows it"
 
 
 def test_calls_of_one_line_stand_close_together_and_others_apart():

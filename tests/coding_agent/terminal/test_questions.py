@@ -100,6 +100,8 @@ def test_a_panel_fits_its_place_and_shows_the_cursor(width, rows):
     found = Question(
         "pick", "Which\x1b[2J?", tuple(Option(f"option {n} 日本 \x1b[31m", n, depth=n % 4) for n in range(40)), id="q"
     )
+    found.appeared(0.0)
+    found.arm(QUIET_S)
     found.move(25)
     fragments = panel_fragments(found, width, panel_height(found, rows))
     lines = "".join(text for _, text in fragments).split("\n")

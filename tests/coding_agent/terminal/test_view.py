@@ -24,7 +24,7 @@ def test_an_answer_is_what_came_in_parts_and_not_again_what_its_end_says():
         START, delta("one\n\ntw"), delta("o"), {"type": "message_end", "message": assistant("one\n\ntwo")}
     )
 
-    assert [block.text for block in blocks if isinstance(block, Prose)] == ["one", "two"]
+    assert [block.text for block in blocks if isinstance(block, Prose)] == ["one\n\ntwo"]
     assert view.answer is None
 
 
