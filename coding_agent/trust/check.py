@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import evolve, field, frozen
 
 from coding_agent.errors import BadUsage
-from coding_agent.trust.found import Found, Needs, look
+from coding_agent.trust.found import Found, Needs, digest_of, look
 from coding_agent.trust.store import Decision, TrustStore
 from lemon_otp import wall_ms
 
@@ -78,7 +78,7 @@ class Trust:
 
     def once(self) -> "Trust":
         """The same, trusted for this start."""
-        return self if self.state == "nothing" else evolve(self, state="once")
+        return evolve(self, state="once", problem=None)
 
 
 def check_trust(project: Path, home: Path, state_dir: Path, needs: Needs | None = None) -> Trust:
@@ -101,14 +101,17 @@ def check_trust(project: Path, home: Path, state_dir: Path, needs: Needs | None 
         return Trust(root, "unknown", found, store=store)
     if not decision.trusted:
         return Trust(root, "declined", found, store=store)
-    changed = differing(decision, found)
+    changed = differing(decision, found, root)
     return Trust(root, "changed" if changed else "trusted", found, changed, store)
 
 
-def differing(decision: Decision, found: Found) -> tuple[str, ...]:
-    """The files that are new, gone or other than they were."""
-    names = sorted({*decision.files, *found.files})
-    return tuple(name for name in names if decision.files.get(name) != found.files.get(name))
+def differing(decision: Decision, found: Found, project: Path) -> tuple[str, ...]:
+    """The files that are new, gone or other than they were.
+
+    One that waits no longer, because of what the person's own settings say now, and is as it was, is none.
+    """
+    now = {**{name: digest_of(project, name) for name in decision.files if name not in found.files}, **found.files}
+    return tuple(name for name in sorted(now) if decision.files.get(name) != now[name])
 
 
 def decide(trust: Trust, trusted: bool) -> Trust:

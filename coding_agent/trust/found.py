@@ -82,6 +82,16 @@ def look(project: Path, home: Path, needs: Needs) -> Found:
     return Found(reading.digests, tuple(lines))
 
 
+def digest_of(project: Path, name: str) -> str | None:
+    """The digest of one file as it is now, by its name as seen from the project; None when there is none."""
+    reading = Reading(project)
+    try:
+        reading.take(project / name)
+    except TooMuch:
+        return None
+    return reading.digests.get(name)
+
+
 def _wanted(project: Path, needs: Needs) -> Iterator[tuple[Path, str]]:
     for path, keys in needs.settings.items():
         yield path, f"settings: {', '.join(keys)}"

@@ -158,6 +158,16 @@ def test_settings_wait_only_when_they_loosen_something(desk):
     assert desk.check(needs).changed == (".lemon/settings.json",)
 
 
+def test_a_file_that_waits_no_longer_and_is_as_it_was_changes_nothing(desk):
+    """The person's own settings may come to say the same as the project's; nobody is asked for that."""
+    path = desk.put(".lemon/settings.json", "{}")
+    desk.put(".mcp.json")
+    decide(desk.check(Needs({path: ("baseUrl",)})), True)
+    assert desk.check().trusted
+    path.write_text("{ }")
+    assert desk.check().changed == (".lemon/settings.json",)
+
+
 def test_what_the_settings_name_is_bound_too(desk):
     """An extension's file that is changed is another extension."""
     path = desk.put("tools/ext.py", "one")
