@@ -82,7 +82,7 @@ class Run:
             return "child" if only_children else "tool", oldest.name + more, oldest.since_s
         if self.calls:
             return "model", "", next(iter(self.calls.values()))
-        return "model" if self.progress_s == self.began_s else "itself", "", self.progress_s
+        return "working", "", self.progress_s
 
 
 @define(eq=False)

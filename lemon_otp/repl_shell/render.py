@@ -16,6 +16,8 @@ STATES: Final[Mapping[str, Meaning]] = {
     "dead": "bad",
 }  # fmt: skip
 SHOWN_FIRST: Final = ("phase", "tool", "argument")
+AT_REST: Final = ("idle", "working")
+"""Phases that wait for nothing."""
 SHOWN_ELSEWHERE: Final = ("session", "state", "tools")
 """Facts that the phase, or the id of the process, says already."""
 ROWS_MAX: Final = 1_000
@@ -159,8 +161,8 @@ def doing(facts: Mapping[str, Any]) -> str:
     """What a process is at, in a few words."""
     phase, tool, argument = (str(facts.get(name, "")) for name in SHOWN_FIRST)
     words = [] if not phase else [f"tool {tool}" if phase == "tool" and tool else f"waits for {phase}"]
-    if phase == "idle":
-        words = ["idle"]
+    if phase in AT_REST:
+        words = [phase]
     if tool and phase != "tool":
         words.append(tool)
     if argument:
