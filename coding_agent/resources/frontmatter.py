@@ -74,10 +74,8 @@ def one_line(text: str) -> str:
 def _data(source: str) -> Mapping[str, Any]:
     if not source.strip():
         return {}
-    try:
-        import yaml
-    except ImportError as error:
-        raise BadFrontmatter("its data is YAML, which needs pyyaml: pip install 'lemon-agents[terminal]'") from error
+    import yaml
+
     try:
         loaded = yaml.load(source, Loader=_loader())  # a subclass of SafeLoader
     except yaml.YAMLError as error:
