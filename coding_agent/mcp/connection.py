@@ -20,12 +20,26 @@ from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, offer_of
 from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
 from coding_agent.tools.keeper import Keeper
-from lemon_otp import Pid, ReceiveTimeout, at_exit, exit_process, receive, self_pid, send, sleep_s, spawn_link
+from lemon_otp import (
+    Pid,
+    ProcessExit,
+    ReceiveTimeout,
+    at_exit,
+    exit_process,
+    monotonic_s,
+    receive,
+    self_pid,
+    send,
+    sleep_s,
+    spawn_link,
+)
 
 Match: TypeAlias = Callable[[Any], bool]
 
 LIST_S: Final = 30.0
 LISTEN_AGAIN_S: Final = 5.0
+LOOK_AGAIN_S: Final = 0.5
+"""The lists are asked for no more often, however often a server says that they changed."""
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one HTTP answer."""
 
@@ -106,13 +120,11 @@ async def _held(job: Job, me: Pid) -> McpServerUnavailable | None:
         async with AsyncExitStack() as stack:
             client = await _connect(stack, job, me)
             failure = await _serve(job, client)
-    except _NoHandshake:
+    except (_NoHandshake, ProcessExit):
         raise
     except McpServerUnavailable as lost:
         failure = lost
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
+    except (Exception, BaseExceptionGroup) as error:
         lost_it = await _if_there(lambda message: isinstance(message, Lost))
         why = _with_last_words(lost_it.why, job) if lost_it is not None else _why(error, job)
         failure = McpServerUnavailable(job.entry.name, why)
@@ -167,6 +179,7 @@ async def _greet(stack: AsyncExitStack, job: Job, client: Any) -> None:
 async def _serve(job: Job, client: Any) -> McpServerUnavailable | None:
     """Until it is over; why it was lost, None when it was closed."""
     me = self_pid()
+    looked_at_s = monotonic_s()
     while True:
         match await receive():
             case Close():
@@ -174,10 +187,16 @@ async def _serve(job: Job, client: Any) -> McpServerUnavailable | None:
             case Lost(why):
                 return McpServerUnavailable(job.entry.name, _with_last_words(why, job))
             case Refresh():
+                await sleep_s(max(0.0, looked_at_s + LOOK_AGAIN_S - monotonic_s()))
                 while await _if_there(lambda message: isinstance(message, Refresh)):
                     pass  # one look is enough for all of them
-                async with asyncio.timeout(LIST_S):
-                    send(job.server, Offered(me, await offer_of(client)))
+                looked_at_s = monotonic_s()
+                try:
+                    async with asyncio.timeout(LIST_S):
+                        offer = await offer_of(client)
+                except TimeoutError:
+                    return McpServerUnavailable(job.entry.name, _with_last_words("it does not answer any more", job))
+                send(job.server, Offered(me, offer))
 
 
 async def _if_there(match: Match) -> Any:

@@ -64,6 +64,7 @@ class Caller:
                     progress_callback=None if on_update is None else _reporter(on_update),
                 )
         except TimeoutError:
+            McpServer.suspect(self.server, client)  # it may hang for good
             raise ToolError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} seconds") from None
         except MCPError as error:
             if error.code in (CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT):

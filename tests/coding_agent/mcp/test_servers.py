@@ -1,6 +1,8 @@
 """Real servers as supervised children: their tools, their failures, their end."""
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -141,13 +143,30 @@ async def test_progress_is_reported_and_an_abort_reaches_the_server(folder):
 
 
 async def test_a_call_that_takes_too_long_ends(folder):
-    """The bound is the entry's own; the connection goes on."""
+    """The bound is the entry's own; a server that still answers is kept."""
     box = await Toolbox.open(entry(timeout=0.5), folder=folder)
 
     with pytest.raises(ToolError, match=r"did not answer within 0\.5 seconds"):
         await box.call("mcp__demo__slow", note=str(folder / "note"))
 
+    assert text_of(await box.call("mcp__demo__environment"))
     assert (await box.status("demo")).state == "ready"
+
+
+async def test_a_server_that_hangs_is_found_out_and_started_again(folder, monkeypatch):
+    """After a call that got no answer it is asked for its tools; silence then means that it is lost."""
+    monkeypatch.setattr("coding_agent.mcp.mcp_server.delay_s", lambda failures: 0.0)
+    monkeypatch.setattr("coding_agent.mcp.connection.LIST_S", 0.5)
+    box = await Toolbox.open(light(timeout=0.3, **marked(folder)), folder=folder)
+    first = (await box.status("light")).os_pid
+    os.kill(first, signal.SIGSTOP)
+
+    with pytest.raises(ToolError, match="did not answer"):
+        await box.call("mcp__light__echo", a=1)
+
+    await until(lambda: not process_alive(first))
+    assert await McpServer.client(box.name.replace("mcp_toolbox[", "mcp_server[").replace("]", "/light]"), timeout_s=20)
+    assert len(running(folder)) == 1
 
 
 async def test_calls_run_side_by_side(folder):
