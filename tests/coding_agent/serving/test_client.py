@@ -113,7 +113,7 @@ async def test_the_end_of_the_host_is_the_end_of_the_channel(host):
     heard = hearing(channel)
     waiting = asyncio.gather(channel.send({"type": "bash", "command": "sleep 60"}), return_exceptions=True)
     await until(channel, heard, "session_opened")
-    while not any(node.id.startswith("rpc[bash]") for node in _nodes()):
+    while not any(node.id.startswith("connection[bash]") for node in _nodes()):
         await sleep_s(0.01)
     exit_signal((await TaskSupervisor.children(SUPERVISOR))[0], "kill")
     (answer,) = await waiting
