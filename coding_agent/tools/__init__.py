@@ -7,6 +7,7 @@ from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.execute_code import execute_code_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
+from coding_agent.tools.hashline_edit import hashline_edit_tool
 from coding_agent.tools.ls import ls_tool
 from coding_agent.tools.patch import patch_tool
 from coding_agent.tools.process import process_tool
@@ -30,6 +31,7 @@ __all__ = [
     "execute_code_tool",
     "find_tool",
     "grep_tool",
+    "hashline_edit_tool",
     "ls_tool",
     "patch_tool",
     "process_tool",

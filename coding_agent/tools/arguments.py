@@ -53,3 +53,13 @@ def optional_number(params: dict[str, Any], name: str, default: int, *, least: i
     if value < least:
         raise ToolError(f"{name} must be at least {least}")
     return int(value) if most is None else min(int(value), most)
+
+
+def optional_texts(params: dict[str, Any], name: str) -> tuple[str, ...] | None:
+    """A list of strings, or None when it is missing."""
+    value = params.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise ToolError(f"{name} must be a list of strings")
+    return tuple(value)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from coding_agent.subagents.protocol import DEFAULT_TIMEOUT_MS, Answer
-from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, required_text
+from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, optional_texts, required_text
 from lemon_agent import AgentTool, AgentToolResult, ToolError, text_result
 from lemon_otp import CallFailed
 
@@ -57,7 +57,7 @@ def ask_parent_tool(*, ask: Callable[[str, int], Awaitable[Answer]]) -> AgentToo
 
 def _words(question: str, why: str, params: dict[str, Any]) -> str:
     lines = [question, f"Blocked because: {why}"]
-    lines += [f"- {option}" for option in params.get("options") or ()]
+    lines += [f"- {option}" for option in optional_texts(params, "options") or ()]
     if recommended := optional_text(params, "recommended_option"):
         lines.append(f"Recommended: {recommended}")
     return "\n".join(lines)

@@ -32,7 +32,7 @@ def result(action: str, page: Mapping[str, Any], limit: int) -> AgentToolResult:
         "text": text,
         "truncated": truncated or bool(page.get("cut")),
         "length": len(extract.text),
-        "elements": [described(each) for each in page.get("elements") or ()],
+        "elements": [described(each) for each in page.get("elements") or () if isinstance(each, list)],
         "notes": notes_of(page),
     }
     return external_content.untrusted_json_result(with_trust(payload, ["text"]))

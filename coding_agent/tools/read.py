@@ -30,13 +30,17 @@ DESCRIPTION: Final = (
 
 
 def read_tool(cwd: str, **options: Any) -> AgentTool:
-    """The tool `read` for a working directory; see `Workspace` for the options."""
+    """The tool `read` for a working directory; see `Workspace` for the options.
+
+    With `hashlines` lines are named for `hashline_edit`, by number and two letters of their content.
+    """
+    hashlines = bool(options.pop("hashlines", False))
     workspace = workspace_for(cwd, options)
 
     async def execute(
         _id: str, params: dict[str, Any], signal: AbortSignal | None = None, _on_update: OnUpdate | None = None
     ) -> AgentToolResult:
-        from coding_agent.tools.read_file import look
+        from coding_agent.tools.read_file import Shown, look
 
         check_abort(signal)
         path = required_text(params, "path", "Path is required")
@@ -44,7 +48,8 @@ def read_tool(cwd: str, **options: Any) -> AgentTool:
         limit = optional_number(params, "limit", LINES_MAX, most=LINES_MAX)
         byte_offset = optional_number(params, "byte_offset", -1, least=0)
         place = await workspace.place(path, "read", tolerant=True)
-        answer = await in_thread(look, place, offset, limit, byte_offset, workspace.shrinks_pictures, signal=signal)
+        shown = Shown(shrink=workspace.shrinks_pictures, hashlines=hashlines)
+        answer = await in_thread(look, place, offset, limit, byte_offset, shown, signal=signal)
         workspace.seen[answer.real] = answer.version
         return answer.result
 

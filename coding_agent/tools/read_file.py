@@ -49,7 +49,20 @@ class Answer:
     real: str
 
 
-def look(place: Place, offset: int, limit: int, byte_offset: int, shrink: bool, fence: Fence) -> Answer:
+@frozen
+class Shown:
+    """How things are shown.
+
+    Attributes:
+        shrink: Pictures are made smaller when they are too large.
+        hashlines: Lines are named by number and letters of their content.
+    """
+
+    shrink: bool = True
+    hashlines: bool = False
+
+
+def look(place: Place, offset: int, limit: int, byte_offset: int, shown: Shown, fence: Fence) -> Answer:
     """Read what is asked for, in a worker thread and in bounded memory.
 
     Raises:
@@ -61,7 +74,7 @@ def look(place: Place, offset: int, limit: int, byte_offset: int, shrink: bool, 
         file.seek(0)
         picture = picture_kind(sample)
         if picture is not None:
-            result = picture_result(place, read_whole(place, file, status.st_size), picture, shrink=shrink)
+            result = picture_result(place, read_whole(place, file, status.st_size), picture, shrink=shown.shrink)
         else:
             source = text_source(place, file, sample, status.st_size)
             limits = Limits(lines=limit, bytes=BYTES_MAX, tokens=TOKENS_MAX)
@@ -69,7 +82,7 @@ def look(place: Place, offset: int, limit: int, byte_offset: int, shrink: bool, 
                 part = read_bytes_from(source, byte_offset, limits, fence)
             else:
                 part = read_lines(source, offset, limits, fence)
-            result = text_answer(place, part, offset, sample)
+            result = text_answer(place, part, offset, sample, hashlines=shown.hashlines and byte_offset < 0)
         return Answer(result, Version.of(status), place.real)
 
 
@@ -130,7 +143,7 @@ def picture_result(place: Place, data: bytes, picture: Picture, *, shrink: bool)
     )
 
 
-def text_answer(place: Place, part: Slice, offset: int, sample: bytes) -> AgentToolResult:
+def text_answer(place: Place, part: Slice, offset: int, sample: bytes, *, hashlines: bool = False) -> AgentToolResult:
     """The lines with their numbers, and a last line that says how to go on.
 
     Raises:
@@ -141,7 +154,14 @@ def text_answer(place: Place, part: Slice, offset: int, sample: bytes) -> AgentT
         raise ToolError(f"{place.given} has {part.total_lines} lines; {wanted} is beyond its end")
     text, encoding = part.decoded(sample)
     shown, hidden = reveal(text)
-    body = "\n".join(f"{number}: {line}" for number, line in enumerate(shown.split("\n"), part.start_line))
+    lines = enumerate(shown.split("\n"), part.start_line)
+    if hashlines:
+        from coding_agent.tools.hashlines import reference
+
+        names = (reference(number, line) for number, line in enumerate(text.split("\n"), part.start_line))
+        body = "\n".join(f"{name}: {line}" for name, (_number, line) in zip(names, lines, strict=True))
+    else:
+        body = "\n".join(f"{number}: {line}" for number, line in lines)
     details: dict[str, Any] = {
         "path": place.shown,
         "total_lines": part.total_lines,

@@ -39,8 +39,11 @@ class Hit:
 
     @property
     def site_name(self) -> str:
-        """The host."""
-        return urlsplit(self.url).hostname or ""
+        """The host; empty when the URL is none."""
+        try:
+            return urlsplit(self.url).hostname or ""
+        except ValueError:
+            return ""
 
 
 class SearchProvider(Protocol):
@@ -159,7 +162,7 @@ def duckduckgo_hits(html: str) -> list[Hit]:
         if link is None or "result--ad" in (one.get("class") or []):
             continue
         url = str(link.get("href") or "")
-        redirected = parse_qs(urlsplit(url).query).get("uddg")
+        redirected = parse_qs(url.partition("?")[2].partition("#")[0]).get("uddg")
         snippet = one.select_one(".result__snippet")
         hits.append(
             Hit(
@@ -204,7 +207,7 @@ async def asked(
     answer = await fetched(client, url, {"Accept": "application/json", **headers}, trusted=trusted, body=body)
     try:
         value = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SearchFailed("its answer is no JSON") from None
     if not isinstance(value, dict):
         raise SearchFailed("its answer has an unknown form")

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from coding_agent.errors import CodingAgentError
 from coding_agent.subagents.definitions import THINKING_LEVELS, Definition
 from coding_agent.subagents.protocol import Delivery, JoinMode, Progress, RunView, SubagentResult, SubagentSpec
-from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, required_text
+from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, optional_texts, required_text
 from lemon_agent import AgentTool, AgentToolResult, OnUpdate, ToolError, text_result
 from lemon_otp import CallFailed, Pid, exit_signal, monitor, receive, self_pid, spawn
 
@@ -101,14 +101,13 @@ async def _run(delegate: Delegate, params: dict[str, Any], on_update: OnUpdate |
     if not prompt.strip():
         raise ToolError("prompt must not be empty")
     role = optional_text(params, "role")
-    tools = params.get("tools")
     spec = SubagentSpec(
         prompt=prompt,
         subagent=role,
         description=optional_text(params, "description") or "",
         model=optional_text(params, "model"),
         thinking_level=optional_text(params, "thinking_level"),
-        tools=None if tools is None else tuple(map(str, tools)),
+        tools=optional_texts(params, "tools"),
         timeout_ms=None if params.get("timeout_ms") is None else optional_number(params, "timeout_ms", 0),
     )
     if optional_flag(params, "async"):
@@ -214,7 +213,7 @@ def _one(params: dict[str, Any]) -> str:
 
 def _ids(params: dict[str, Any]) -> list[str]:
     one = optional_text(params, "task_id")
-    return [str(run_id) for run_id in params.get("task_ids") or ([one] if one else [])]
+    return list(optional_texts(params, "task_ids") or ([one] if one else []))
 
 
 def _ended(result: SubagentResult) -> str:

@@ -7,6 +7,7 @@ from coding_agent.tools.browser import browser_tool, has_playwright
 from coding_agent.tools.edit import edit_tool
 from coding_agent.tools.find import find_tool
 from coding_agent.tools.grep import grep_tool
+from coding_agent.tools.hashline_edit import hashline_edit_tool
 from coding_agent.tools.ls import ls_tool
 from coding_agent.tools.patch import patch_tool
 from coding_agent.tools.process import process_tool
@@ -39,8 +40,11 @@ FACTORIES: Final[tuple[ToolFactory, ...]] = (
 def default_tools(cwd: str, **options: Any) -> list[AgentTool]:
     """The tools for a working directory; they share one `Workspace`, made from the options unless it is one of them.
 
-    The browser is one of them where the extra `browser` is installed.
+    The browser is one of them where the extra `browser` is installed. With `hashlines`, `hashline_edit` stands in for
+    `edit`, and `read` names lines for it.
     """
     workspace = workspace_for(cwd, options)
     extras: tuple[ToolFactory, ...] = (browser_tool,) if has_playwright() else ()
-    return [factory(cwd, workspace=workspace, **options) for factory in (*FACTORIES, *extras)]
+    editor = hashline_edit_tool if options.get("hashlines") else edit_tool
+    factories = (editor if factory is edit_tool else factory for factory in (*FACTORIES, *extras))
+    return [factory(cwd, workspace=workspace, **options) for factory in factories]

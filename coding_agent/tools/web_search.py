@@ -52,7 +52,7 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         from coding_agent.tools.web_searcher import Searcher, Shape
 
         check_abort(signal)
-        text = required_text(params, "query", "query is required").strip()
+        text = sendable(required_text(params, "query", "query is required")).strip()
         if not text or len(text) > QUERY_MAX:
             raise ToolError(f"query must have 1 to {QUERY_MAX} characters")
         freshness = optional_text(params, "freshness")
@@ -61,8 +61,8 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         query = Query(
             text,
             count=optional_number(params, "count", 5, most=10),
-            country=optional_text(params, "country"),
-            search_lang=optional_text(params, "search_lang"),
+            country=sendable(optional_text(params, "country") or "") or None,
+            search_lang=sendable(optional_text(params, "search_lang") or "") or None,
             freshness=freshness,
         )
         shape = Shape(
@@ -86,3 +86,8 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         main_argument="query",
         idempotent=True,
     )
+
+
+def sendable(text: str) -> str:
+    """The text without halves of characters, which cannot be sent."""
+    return text.encode(errors="replace").decode()

@@ -94,8 +94,8 @@ def result(query: Query, shape: Shape, requested: str, found: Found) -> AgentToo
             "title": wrapped(clip_around(hit.title, 0, 0, 300)),
             "url": external_content.visible(hit.url)[:2000],
             "description": wrapped(clip_around(hit.description, 0, 0, shape.snippet)),
-            "published": hit.published,
-            "site_name": hit.site_name,
+            "published": hit.published and external_content.visible(hit.published)[:100],
+            "site_name": external_content.visible(hit.site_name),
         }
         room -= sum(len(str(value)) for value in entry.values())
         if room < 0 and results:
