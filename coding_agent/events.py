@@ -16,7 +16,7 @@ class SavePoint:
     """A turn is over and everything asked for during it is on disk."""
 
     type: ClassVar[str] = "save_point"
-    had_pending_writes: bool
+    had_pending_mutations: bool
 
 
 @frozen

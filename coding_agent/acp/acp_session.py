@@ -31,11 +31,11 @@ from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun
 from coding_agent.mcp.session_servers import close_servers
 from coding_agent.permissions.policy import MODES, Mode, Policy
-from coding_agent.rpc.models_json import available
+from coding_agent.rpc.models_json import available, levels_of, nearest_level
 from coding_agent.session.options import SessionOptions
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.tools import Workspace
-from lemon_agent import AgentStart, AgentTool, MessageEnd
+from lemon_agent import AgentEnd, AgentStart, AgentTool, MessageEnd
 from lemon_ai import AssistantMessage, ImageContent, Model, UnknownModel, UserMessage, get_text
 from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, exit_signal, monitor, receive, send, spawn
 
@@ -240,11 +240,21 @@ class AcpSession:
             self.set_mode(value)
             self.calls.update({"sessionUpdate": "current_mode_update", "currentModeId": value})
         elif name == choices.MODEL:
-            await client.switch_model(pid, self._model(value))
+            model = self._model(value)
+            await client.switch_model(pid, model)
+            await self._set_level(pid, nearest_level((await client.get_state(pid)).thinking_level, model))
         elif name == choices.THINKING:
-            await client.set_thinking_level(pid, value)
+            levels = levels_of((await client.get_options(pid)).model)
+            if value not in levels:
+                raise BadUsage(f"this model has no thinking level {value!r}; give one of {', '.join(levels)}")
+            await self._set_level(pid, value)
         else:
             raise BadUsage(f"there is nothing called {name!r} to choose")
+
+    @staticmethod
+    async def _set_level(pid: Pid, level: str) -> None:
+        if level != (await client.get_state(pid)).thinking_level:
+            await client.set_thinking_level(pid, level)
 
     def _model(self, value: str) -> Model:
         try:
@@ -285,7 +295,9 @@ class AcpSession:
             case AgentStart():
                 turn.started = True
             case MessageEnd(AssistantMessage() as message):
-                turn.last_stop, turn.error = message.stop_reason, message.error_message
+                turn.last_stop, turn.said = message.stop_reason, message.error_message
+            case AgentEnd(error=error):
+                turn.error = error
 
     def _own_updates(self, event: SessionEvent) -> Iterator[Update]:
         match event.event:

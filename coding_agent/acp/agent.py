@@ -254,7 +254,7 @@ def _content(blocks: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _folder(cwd: str) -> Path:
-    if not os.path.isabs(cwd):
+    if not os.path.isabs(cwd) or "\0" in cwd:
         raise BadUsage(f"cwd must be an absolute path, not {cwd!r}")
     return Path(os.path.realpath(cwd))
 

@@ -11,12 +11,14 @@ from coding_agent.errors import (
     SessionNotFound,
     SessionNotRunning,
 )
+from lemon_ai import AuthFailed, MissingCredential
 from lemon_otp import CallFailed
 
 METHOD_NOT_FOUND: Final = -32601
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 INTERNAL: Final = -32603
+AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
 
 _log: Final = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ def failure_of(error: Exception, method: str) -> dict[str, Any]:
                 for each in error.errors(include_url=False, include_context=False, include_input=False)[:20]
             ]
             return {"code": INVALID_PARAMS, "message": f"the parameters of {method} do not fit", "data": found}
+        case CodingAgentError(__cause__=AuthFailed() | MissingCredential()):
+            return {"code": AUTH_REQUIRED, "message": str(error)}
         case NoSuchSession() | SessionNotFound() | SessionNotRunning():
             return {"code": NOT_FOUND, "message": str(error)}
         case SessionBusy():

@@ -6,6 +6,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from coding_agent.errors import TurnFailed
+from lemon_ai import ContentRefused
 
 STOP_REASONS: Final = {"length": "max_tokens"}
 """Reasons of a model's last answer that are not `end_turn`."""
@@ -20,7 +21,8 @@ class Turn:
         started: Its run has begun, so that the next end is its own.
         cancelled: The client took it back.
         last_stop: Why the model stopped last.
-        error: What the last answer said went wrong.
+        said: What the last answer said went wrong.
+        error: What its run ended with, where that is known.
         echoed: The prompt itself has come by.
     """
 
@@ -28,7 +30,8 @@ class Turn:
     started: bool = False
     cancelled: bool = False
     last_stop: str = "stop"
-    error: str | None = None
+    said: str | None = None
+    error: BaseException | None = None
     echoed: bool = False
 
     def settle(self, outcome: str, reason: Any = None) -> None:
@@ -39,8 +42,10 @@ class Turn:
             self.done.set_result("cancelled")
         elif outcome == "budget":
             self.done.set_result("max_turn_requests")
+        elif isinstance(self.error, ContentRefused):
+            self.done.set_result("refusal")
         elif outcome == "error":
-            self.fail(self.error or str(reason or "the run ended in an error"))
+            self.fail(self.said or str(reason or "the run ended in an error"))
         else:
             self.done.set_result(STOP_REASONS.get(self.last_stop, "end_turn"))
 
@@ -50,4 +55,6 @@ class Turn:
             if self.cancelled:
                 self.done.set_result("cancelled")
             else:
-                self.done.set_exception(TurnFailed(why))
+                failed = TurnFailed(why)
+                failed.__cause__ = self.error
+                self.done.set_exception(failed)

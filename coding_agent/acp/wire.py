@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from coding_agent.acp.errors import failure_of
-from coding_agent.rpc.framing import BadLine, TooLong, decode
+from coding_agent.rpc.framing import BadLine, NoObject, TooLong, decode
 from lemon_otp import Pid, exit_signal, spawn_link
 
 PARSE_ERROR: Final = -32700
@@ -115,7 +115,8 @@ class Wire:
         try:
             message = decode(line)
         except BadLine as error:
-            self._refuse(None, PARSE_ERROR, f"no JSON-RPC message: {error}")
+            code = INVALID_REQUEST if isinstance(error, NoObject) else PARSE_ERROR
+            self._refuse(None, code, f"no JSON-RPC message: {error}")
             return
         method, number = message.get("method"), message.get("id")
         if isinstance(method, str) and "id" in message:

@@ -400,7 +400,7 @@ class Desk:
             return
         if find_api_key(options.model, options.stream_options) is None and not host.known.credentials.has(provider):
             missing = MissingCredential(provider=provider, variables=key_variables(provider))
-            raise BadUsage(f"{missing} `login {provider}` stores one.")
+            raise BadUsage(f"{missing} `login {provider}` stores one.") from missing
 
     async def steer(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
@@ -454,7 +454,8 @@ class Desk:
                 prefix=settings.shell_prefix,
                 excluded=excluded,
             )
-        await client.record_bash(pid, done)
+        with suppress(CallFailed):  # the session was left meanwhile; whoever asked has the answer all the same
+            await client.record_bash(pid, done)
         return done
 
     async def _extensions_own(self, command: str, excluded: bool) -> BashExecutionMessage | None:

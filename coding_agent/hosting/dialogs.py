@@ -216,7 +216,7 @@ class Dialogs:
         always = f"Always allow {', '.join(rules)}"
         options = [ALLOW_ONCE, *([always] if rules else []), DENY]
         chosen = await self.select(
-            f"{request.tool_name}: {request.shown}" if request.shown else request.tool_name,
+            request.shown or request.tool_name,
             options,
             question_id=request.id,
             kind="permission",

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 from coding_agent import client
 from coding_agent.errors import BadUsage
 from coding_agent.rpc.fields import NULL, Fields
-from coding_agent.rpc.models_json import available, levels_of, model_to_json, scoped
+from coding_agent.rpc.models_json import ALL_LEVELS, available, levels_of, model_to_json, nearest_level, scoped
 from lemon_ai import Model, UnknownModel
 
 if TYPE_CHECKING:
     from coding_agent.rpc.connection import RpcConnection
 
-ALL_LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 QUEUE_MODES = ("all", "one-at-a-time")
 
 
@@ -55,7 +54,7 @@ async def get_available_models(here: "RpcConnection", _given: Fields) -> Any:
 async def set_thinking_level(here: "RpcConnection", given: Fields) -> Any:
     """A level the model does not have becomes the nearest one below that it has."""
     level = given.choice("level", ALL_LEVELS)
-    await client.set_thinking_level(await here.desk.pid(), _allowed(level, await _model(here)))
+    await client.set_thinking_level(await here.desk.pid(), nearest_level(level, await _model(here)))
 
 
 async def cycle_thinking_level(here: "RpcConnection", _given: Fields) -> Any:
@@ -114,15 +113,9 @@ async def _use(here: "RpcConnection", model: Model) -> None:
     pid = await here.desk.pid()
     await client.switch_model(pid, model)
     state = await client.get_state(pid)
-    level = _allowed(state.thinking_level, model)
+    level = nearest_level(state.thinking_level, model)
     if level != state.thinking_level:
         await client.set_thinking_level(pid, level)
-
-
-def _allowed(level: str, model: Model) -> str:
-    levels = levels_of(model)
-    place = ALL_LEVELS.index(level) if level in ALL_LEVELS else 0
-    return next(one for one in reversed(ALL_LEVELS[: place + 1]) if one in levels)
 
 
 COMMANDS = {

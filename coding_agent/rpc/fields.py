@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from coding_agent.errors import BadUsage
@@ -59,7 +60,7 @@ class Fields:
         value = self.given.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
             raise self._wrong(name, "a number that is not below 0")
         return value
 

@@ -79,6 +79,10 @@ class BadLine(ValueError):
     """A line is no JSON object; the text says what is wrong with it."""
 
 
+class NoObject(BadLine):
+    """It is JSON, but a list, a text or a number."""
+
+
 def decode(line: bytes) -> dict[str, Any]:
     """The object of a line.
 
@@ -86,7 +90,7 @@ def decode(line: bytes) -> dict[str, Any]:
         BadLine: It is not UTF-8, not JSON, no object, or nested too deeply.
     """
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = json.loads(line.decode("utf-8"), parse_constant=_no_json)
     except UnicodeDecodeError as error:
         raise BadLine(f"not UTF-8 (byte {error.start})") from error
     except RecursionError as error:
@@ -94,8 +98,12 @@ def decode(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise BadLine(str(error)) from error
     if not isinstance(value, dict):
-        raise BadLine("not a JSON object")
+        raise NoObject("not a JSON object")
     return value
+
+
+def _no_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def encode(value: Any) -> bytes:

@@ -9,6 +9,7 @@ from lemon_ai import Model
 
 LEVELS: Final = ("off", "minimal", "low", "medium", "high")
 EXTRA_LEVELS: Final = ("xhigh", "max")
+ALL_LEVELS: Final = (*LEVELS, *EXTRA_LEVELS)
 
 
 def model_to_json(model: Model) -> dict[str, Any]:
@@ -61,6 +62,13 @@ def scoped(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
             for pattern in wanted
         )
     ]
+
+
+def nearest_level(level: str, model: Model) -> str:
+    """The level itself, or the nearest one below it that makes a difference for a model."""
+    place = ALL_LEVELS.index(level) if level in ALL_LEVELS else 0
+    levels = levels_of(model)
+    return next(one for one in reversed(ALL_LEVELS[: place + 1]) if one in levels)
 
 
 def levels_of(model: Model) -> list[str]:

@@ -14,7 +14,7 @@ def test_names_become_camel_case():
 
 def test_notices_become_objects_of_their_fields():
     """Tuples are lists; class-level tags are no fields."""
-    assert to_json(SavePoint(had_pending_writes=True)) == {"hadPendingWrites": True}
+    assert to_json(SavePoint(had_pending_mutations=True)) == {"hadPendingMutations": True}
     assert to_json(ToolsUpdate(("a", "b"))) == {"activeTools": ["a", "b"]}
     assert to_json(CompactionEnd("manual", 10))["compactionEntryId"] is None
 

@@ -225,6 +225,29 @@ async def test_modes_and_options_are_the_sessions_own(machine: Machine):
         with pytest.raises(acp.RequestError) as refused:
             await client.connection.set_session_mode(session_id=client.session_id, mode_id="none")
         assert refused.value.code == -32602
+        for level in ("no-such-level", "high"):  # this model does not think
+            with pytest.raises(acp.RequestError) as refused:
+                await client.connection.set_config_option(
+                    session_id=client.session_id, config_id="thinking", value=level
+                )
+            assert refused.value.code == -32602
+
+
+async def test_a_refusal_ends_a_prompt_and_a_missing_key_is_asked_for(machine: Machine):
+    """The model declines: `refusal`, and no error. A key is missing, or refused: the code for it, which names a way."""
+    async with connected(machine) as client:
+        await client.open(machine.project, NOTHING)
+        assert await client.prompt("@error refused not that") == "refusal"
+        assert await client.prompt("something else") == "end_turn"
+        with pytest.raises(acp.RequestError) as refused:
+            await client.prompt("@error auth no such key")
+        assert refused.value.code == -32000
+        await client.connection.set_config_option(
+            session_id=client.session_id, config_id="model", value="anthropic/claude-sonnet-4-5"
+        )
+        with pytest.raises(acp.RequestError, match="login anthropic") as refused:
+            await client.prompt("hello")
+        assert refused.value.code == -32000
 
 
 async def test_sessions_run_side_by_side_and_each_takes_one_prompt_at_a_time(machine: Machine):
@@ -376,14 +399,15 @@ async def test_bad_input_is_answered_with_the_protocols_codes(raw: Raw, machine:
         return message["error"]["code"]
 
     await raw.send(b"{nonsense\n", b"\xff\xfe\n", b"\n", b"[]\n", b'{"jsonrpc": "2.0", "id": 7}\n')
-    for expected in (-32700, -32700, -32700, -32600):
+    for expected in (-32700, -32700, -32600, -32600):
         assert code(await raw.until(lambda message: "error" in message)) == expected
     assert code(await raw.ask(1, "no/such/method")) == -32601
     assert code(await raw.ask(2, "_no/such/method")) == -32601
     assert code(await raw.ask(3, "session/prompt", sessionId=5)) == -32602
     assert code(await raw.ask(4, "session/prompt", sessionId="none", prompt=[])) == -32002
     assert code(await raw.ask(5, "session/new", cwd="relative", mcpServers=[])) == -32602
-    assert code(await raw.ask(6, "session/new", cwd="/no/such/folder", mcpServers=[])) == -32602
+    for folder in ("/no/such/folder", "/no\0folder"):
+        assert code(await raw.ask(6, "session/new", cwd=folder, mcpServers=[])) == -32602
     assert code(await raw.ask(7, "session/load", cwd=str(machine.project), sessionId="none", mcpServers=[])) == -32002
     await raw.send(b"x" * (64 * 1024 * 1024 + 10), b"\n")
     assert code(await raw.until(lambda message: "error" in message)) == -32700

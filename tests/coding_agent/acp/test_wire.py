@@ -141,7 +141,7 @@ async def test_a_run_ends_with_a_reason_of_the_protocol(runtime, outcome, last_s
 
 async def test_a_run_that_failed_is_an_error_and_an_end_before_its_beginning_is_somebody_elses(runtime):
     """The text is the model's."""
-    turn = Turn(error="overloaded")
+    turn = Turn(said="overloaded")
     turn.settle("completed")
     assert not turn.done.done()
 

@@ -22,7 +22,7 @@ def fields(**given: Any) -> Fields:
         (lambda given: given.flag("x"), [None, 1, "true"]),
         (lambda given: given.optional_flag("x"), ["no", 0]),
         (lambda given: given.texts("x"), [None, "a", [1], {}]),
-        (lambda given: given.number("x"), ["1", True, -1, float("nan")]),
+        (lambda given: given.number("x"), ["1", True, -1, float("nan"), float("inf")]),
         (lambda given: given.choice("x", ("a", "b")), [None, "c", 1]),
     ],
 )

@@ -45,7 +45,9 @@ def test_the_rest_without_an_end_is_a_line():
     assert split([]) == []
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"1", b'"x"', b"{", b"\xff", b"{}{}", b"[" * 200_000])
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"1", b'"x"', b"{", b"\xff", b"{}{}", b"[" * 200_000, b'{"x": NaN}', b'{"x": -Infinity}']
+)
 def test_what_is_no_object_is_a_bad_line(line: bytes):
     """Whatever is wrong with it, it is one kind of error with a text."""
     with pytest.raises(BadLine) as caught:

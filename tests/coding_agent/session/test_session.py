@@ -111,7 +111,7 @@ async def test_what_is_asked_for_during_a_run_is_stored_in_order_at_the_end_of_t
     before = len(stored(file))
     events = await host.until(SavePoint)
 
-    assert (before, events[-1].event) == (len(stored(file)) - 7, SavePoint(had_pending_writes=True))
+    assert (before, events[-1].event) == (len(stored(file)) - 7, SavePoint(had_pending_mutations=True))
     assert [line["type"] for line in stored(file)[before:]] == [
         "message", "thinking_level_change", "label", "custom", "custom_message", "session_info", "active_tools_change",
     ]  # fmt: skip
