@@ -1,10 +1,13 @@
 """Pure. What can be typed at a host's prompt beside what every tree has, and how its answers are shown."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, Final
 
 from lemon_otp import repl_shell as sheet
 
+ID_SHOWN: Final = 18
+"""Characters of a session's id that tell it from the others; the beginning is all that need be typed."""
 _SESSION: Final = sheet.Argument("target")
 
 COMMANDS: Final[tuple[sheet.Command, ...]] = (
@@ -29,7 +32,7 @@ def _sessions(answer: Mapping[str, Any]) -> sheet.Page:
         phase = str(told["phase"])
         rows.append(
             (
-                sheet.cell(told["session"], "id"),
+                sheet.cell(str(told["session"])[:ID_SHOWN], "id"),
                 sheet.cell(told["pid"], "number"),
                 sheet.cell(
                     sheet.doing({name: told[name] for name in ("phase", "tool", "argument") if name in told}),
@@ -40,8 +43,8 @@ def _sessions(answer: Mapping[str, Any]) -> sheet.Page:
                 sheet.cell(sheet.seconds(told.get("progress_s")), "number"),
                 sheet.cell(f"{told['tokens']:,}" if told["tokens"] else "", "number"),
                 sheet.cell(f"${told['cost']:.4f}" if told["cost"] else "", "number"),
-                sheet.cell(told["parent"] or "", "dim"),
-                sheet.cell(told["cwd"], "dim"),
+                sheet.cell(str(told["parent"] or "")[:ID_SHOWN], "dim"),
+                sheet.cell(PurePath(str(told["cwd"])).name, "dim"),
             )
         )
     headings = ("session", "pid", "doing", "for", "progress", "tokens", "cost", "for session", "folder")

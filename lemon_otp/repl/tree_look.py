@@ -22,11 +22,13 @@ def look_at_tree(request: Mapping[str, Any]) -> Later:
     root = None if target in (None, "") else find(target)
     nodes = introspect.tree(root)
     found = details()
-    busy = _busy(nodes)
+    busy, cut = _busy(nodes)
 
     def finish() -> Answer:
         told = told_tree(nodes, found, busy)
         answer: dict[str, Any] = {"os_pid": os.getpid(), "tree": told}
+        if cut:
+            answer["partial"] = f"there are more than {introspect.NODES_MAX} processes; these are some of them"
         if request.get("text"):
             answer["text"] = introspect.render(nodes)
         return answer | ({"all": True} if request.get("all") else {})
@@ -34,8 +36,9 @@ def look_at_tree(request: Mapping[str, Any]) -> Later:
     return Later(finish)
 
 
-def _busy(nodes: list[TreeNode]) -> dict[Pid | None, float]:
-    """How long each process has been at its work, where it is in the middle of any."""
+def _busy(nodes: list[TreeNode]) -> tuple[dict[Pid | None, float], bool]:
+    """How long each process has been at its work, where it is in the middle of any; and whether nodes were left out."""
+    cut = False
     now_s = current_runtime().clock.monotonic_s()
     found: dict[Pid | None, float] = {}
     left = [*nodes]
@@ -44,7 +47,9 @@ def _busy(nodes: list[TreeNode]) -> dict[Pid | None, float]:
         left.extend(node.children)
         if node.state == "busy" and isinstance(node.pid, Process):
             found[node.pid] = round(max(0.0, now_s - node.pid.busy_since_s), 3)
-    return found
+        elif node.kind == "more":
+            cut = True
+    return found, cut
 
 
 def told_tree(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol, TextIO
 
 from lemon_otp.introspect import printable
-from lemon_otp.repl_shell.sheets import Cell, Lines, Meaning, Page, Table, plain
+from lemon_otp.repl_shell.sheets import Cell, Meaning, Page, Table, laid_out, plain
 
 STYLES: Final[Mapping[Meaning, str]] = {
     "": "",
@@ -72,38 +72,20 @@ class RichDrawing:
 
         found: list[Any] = [Text(f"! {printable(warning)}", STYLES["bad"]) for warning in page.warnings]
         for part in page.parts:
-            found += [self._table(part)] if isinstance(part, Table) else self._lines(part)
+            table = isinstance(part, Table)
+            rows = laid_out(part, self.console.size.width) if isinstance(part, Table) else part.lines
+            found += [self._line(row, whole=table) for row in rows]
         return found
 
-    def _lines(self, part: Lines) -> list[Any]:
+    def _line(self, row: tuple[Cell, ...], *, whole: bool) -> Any:
+        """One line; a row of a table is never wrapped."""
         from rich.text import Text
 
-        return [Text.assemble(*((shown.text, STYLES[shown.meaning]) for shown in line)) for line in part.lines]
-
-    def _table(self, part: Table) -> Any:
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        if not part.rows:
-            return Text(part.empty, STYLES["dim"])
-        made = RichTable(box=None, pad_edge=False, show_header=any(part.headings), header_style="bold")
-        last = len(part.headings) - 1
-        for index, heading in enumerate(part.headings):
-            right = index in part.right
-            made.add_column(
-                heading,
-                justify="right" if right else "left",
-                no_wrap=right or index != last,
-                overflow="ellipsis" if index != last else "fold",
-            )
-        for row in part.rows:
-            made.add_row(*(self._cell(shown) for shown in row))
-        return made
-
-    def _cell(self, shown: Cell) -> Any:
-        from rich.text import Text
-
-        return Text(shown.text, STYLES[shown.meaning])
+        line = Text.assemble(*((shown.text, STYLES[shown.meaning]) for shown in row), no_wrap=whole)
+        if whole:
+            line.rstrip()
+            line.overflow = "crop"
+        return line
 
 
 def drawing(out: TextIO, *, plain_text: bool = False) -> Drawing:

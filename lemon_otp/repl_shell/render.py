@@ -21,6 +21,8 @@ AT_REST: Final = ("idle", "working")
 SHOWN_ELSEWHERE: Final = ("session", "state", "tools")
 """Facts that the phase, or the id of the process, says already."""
 ROWS_MAX: Final = 1_000
+KNOWN: Final = ("wall_ms", "pid", "event", "system_time", "count")
+"""What a line of the history says otherwise, or need not say."""
 
 
 def render(op: str, answer: Mapping[str, Any], more: Mapping[str, Renderer] | None = None) -> Page:
@@ -323,7 +325,7 @@ def _zombies(answer: Mapping[str, Any]) -> Page:
 def _history(answer: Mapping[str, Any]) -> Page:
     rows = []
     for entry in answer["entries"]:
-        rest = {k: v for k, v in entry.items() if k not in ("wall_ms", "pid", "event") and v is not None}
+        rest = {k: _short(v) for k, v in entry.items() if k not in KNOWN and v not in (None, "{}")}
         bad = any(word in entry["event"] for word in ("crash", "give_up", "error", "zombie", "held", "orphan"))
         rows.append(
             (
@@ -334,6 +336,10 @@ def _history(answer: Mapping[str, Any]) -> Page:
             )
         )
     return page(Table(("", "pid", "", ""), tuple(rows), frozenset({1}), "(nothing has happened)"))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _log(answer: Mapping[str, Any]) -> Page:

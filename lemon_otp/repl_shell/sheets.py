@@ -17,6 +17,8 @@ from lemon_otp.introspect import printable
 Meaning: TypeAlias = Literal["", "id", "number", "good", "bad", "busy", "dim", "title", "code"]
 """What a cell is: it decides the colour."""
 CELL_MAX: Final = 400
+COLUMN_MIN: Final = 14
+"""Columns are not cut below this width."""
 
 
 @frozen
@@ -82,21 +84,55 @@ def page(*parts: Part, warnings: Sequence[str] = ()) -> Page:
 
 
 def plain(shown: Page) -> str:
-    """The page as text."""
+    """The page as text, as wide as it is."""
     found = [f"! {printable(warning)}" for warning in shown.warnings]
     for part in shown.parts:
-        found += _table(part) if isinstance(part, Table) else ["".join(c.text for c in row) for row in part.lines]
+        rows = laid_out(part) if isinstance(part, Table) else part.lines
+        found += ["".join(c.text for c in row) for row in rows]
     return "\n".join(line.rstrip() for line in found)
 
 
-def _table(part: Table) -> list[str]:
+def laid_out(part: Table, width: int | None = None) -> list[tuple[Cell, ...]]:
+    """The rows as lines of cells in columns; where `width` is not enough the widest columns are cut."""
     if not part.rows:
-        return [part.empty]
-    headed = any(part.headings)
-    texts = [[c.text for c in row] for row in part.rows]
-    rows = [list(part.headings), *texts] if headed else texts
-    widths = [max(width_of(row[column]) for row in rows if column < len(row)) for column in range(len(part.headings))]
-    return ["  ".join(_padded(text, widths[i], i in part.right) for i, text in enumerate(row)) for row in rows]
+        return [(Cell(part.empty, "dim"),)]
+    headed = [tuple(Cell(heading, "title") for heading in part.headings)] if any(part.headings) else []
+    rows = [*headed, *part.rows]
+    columns = range(len(part.headings))
+    widths = _fitted([max(width_of(row[column].text) for row in rows) for column in columns], width)
+    return [_line(row, widths, part.right) for row in rows]
+
+
+def _line(row: Sequence[Cell], widths: Sequence[int], right: frozenset[int]) -> tuple[Cell, ...]:
+    found: list[Cell] = []
+    for column, shown in enumerate(row):
+        text = _padded(_cut(shown.text, widths[column]), widths[column], column in right)
+        found += [Cell("  ")] if column else []
+        found.append(Cell(text, shown.meaning))
+    return tuple(found)
+
+
+def _fitted(widths: list[int], width: int | None) -> list[int]:
+    """These widths, the widest made smaller until all fit, as far as that goes."""
+    if width is None:
+        return widths
+    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    while excess > 0:
+        widest = max(widths)
+        if widest <= COLUMN_MIN:
+            break
+        widths[widths.index(widest)] -= 1
+        excess -= 1
+    return widths
+
+
+def _cut(text: str, width: int) -> str:
+    if width_of(text) <= width:
+        return text
+    kept = text[: max(0, width - 1)]
+    while kept and width_of(kept) > width - 1:
+        kept = kept[:-1]
+    return f"{kept}…"
 
 
 def _padded(text: str, width: int, right: bool) -> str:
