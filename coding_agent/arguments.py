@@ -44,6 +44,7 @@ class Arguments:
         rpc_deltas: With `rpc`, leave the growing message out of `message_update`.
         partials: With `json`, put the growing message into each `message_update`; quadratic in its length.
         resume: Go on with the newest session of the working folder.
+        choose: Let the person choose the session to go on with, at a terminal.
         session: Go on with this file.
         fork: Go on with a copy of this file.
         name: What to call the session.
@@ -92,6 +93,7 @@ class Arguments:
     otel: str | None = None
     otel_content: bool = False
     resume: bool = False
+    choose: bool = False
     session: str | None = None
     fork: str | None = None
     name: str | None = None
@@ -140,8 +142,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     if any(not word.startswith("--") or word == "--" for word in rest):
         raise BadUsage(f"unrecognized arguments: {' '.join(rest)}; see --help")
     found["extra"] = tuple(rest)
-    if sum(bool(found[name]) for name in ("resume", "session", "fork")) > 1:
-        raise BadUsage("--continue, --session and --fork each name a session; give one of them")
+    if sum(bool(found[name]) for name in ("resume", "choose", "session", "fork")) > 1:
+        raise BadUsage("--continue, --resume, --session and --fork each name a session; give one of them")
     if found["json"] and found["output"] not in (None, "json"):
         raise BadUsage("--json and --mode say different things; give one of them")
     found["output"] = "json" if found["json"] else found["output"] or "text"
@@ -210,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--rpc-deltas", action="store_true", help="with --mode rpc: message_update without the message so far")
     add("--continue", "-c", dest="resume", action="store_true", help="go on with the newest session of this folder")
+    add("--resume", "-r", dest="choose", action="store_true", help="choose the session to go on with, at a terminal")
     add("--session", metavar="FILE", help="go on with this session file")
     add("--fork", metavar="FILE", help="go on with a copy of this session file")
     add("--name", "-n", metavar="NAME", help="what to call the session")

@@ -10,10 +10,12 @@ from attrs import evolve
 
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage
-from coding_agent.hosting.command_line import prompts_of
+from coding_agent.hosting.command_line import Prompted, prompts_of
 from coding_agent.hosting.running import prepared, run_host
 from coding_agent.settings import Settings, settings_of
 
+CHOOSE: Final = "/resume"
+"""What a person would type to choose."""
 NOTHING_TO_DO: Final = 'there is nothing to do: give a prompt with -p "PROMPT", or pipe one in'
 
 
@@ -28,6 +30,8 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
 
         return list_models(["list", *([arguments.list_models] if arguments.list_models else [])], environ)
     with _files(arguments, settings_of(arguments, environ)) as settings:
+        if arguments.choose and not (arguments.output == "text" and arguments.prompt is None and _at_a_terminal()):
+            raise BadUsage("--resume asks at a terminal; here give --continue or --session FILE")
         if arguments.output == "rpc":
             return _rpc(arguments, settings)
         if arguments.prompt is None and arguments.output == "text" and _at_a_terminal():
@@ -53,6 +57,10 @@ def _terminal(arguments: Arguments, settings: Settings, environ: Mapping[str, st
     from coding_agent.hosting.interactive import ask_for_trust, interactive
 
     prompts = prompts_of(arguments)
+    if arguments.choose:
+        if prompts:
+            raise BadUsage("--resume lets you choose a session first; say the rest there")
+        prompts = [Prompted(CHOOSE)]
     if ask_for_trust(settings):
         settings = evolve(settings_of(arguments, environ), session_dir=settings.session_dir)
     return run_host(interactive(prompts), prepared(arguments, settings))

@@ -1,6 +1,10 @@
 """What can be said on the command line, with real programs."""
 
 import json
+import sys
+
+import pexpect
+import pytest
 
 from tests.flows.hosts import Machine
 
@@ -90,3 +94,26 @@ def test_the_models_there_are_can_be_listed(machine: Machine):
     assert done.returncode == 0
     assert "scripted/echo" in done.stdout
     assert machine.session_files() == []
+
+
+def test_a_session_is_chosen_at_a_terminal_alone(machine: Machine):
+    """Elsewhere one line says what to give instead."""
+    for words in (("--resume",), ("--resume", "-p", "x"), ("-r", "--mode", "rpc")):
+        done = machine.run(*ECHO, *words, stdin="")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--continue" in done.stderr
+
+
+@pytest.mark.xdist_group("terminal")
+def test_the_sessions_are_listed_to_choose_from(machine: Machine):
+    """`--resume` shows what can be gone on with by its first words, in the terminal."""
+    machine.run(*ECHO, "-p", "violets are blue")
+    env = machine.env() | {"TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "coding_agent", "--model", "scripted/echo", "--resume"]
+    terminal = pexpect.spawn(
+        command[0], command[1:], cwd=machine.project, env=env, dimensions=(30, 100), timeout=30, encoding="utf-8"
+    )
+    try:
+        terminal.expect("violets are blue")
+    finally:
+        terminal.close(force=True)

@@ -70,6 +70,7 @@ def test_files_that_cannot_be_put_in_are_named(tmp_path):
     ("words", "complaint"),
     [
         (["--continue", "--fork", "x"], "each name a session"),
+        (["--resume", "--session", "x"], "each name a session"),
         (["--json", "--mode", "rpc"], "different things"),
         (["--rpc-deltas"], "--mode rpc"),
         (["--partials", "--mode", "rpc"], "--json"),
