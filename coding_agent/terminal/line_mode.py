@@ -28,6 +28,7 @@ from coding_agent.terminal.blocks import (
 )
 from coding_agent.terminal.channel import Channel
 from coding_agent.terminal.conversation import Conversation
+from coding_agent.terminal.ending import ignore_further_ends
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.plain_lines import main_argument
 from coding_agent.terminal.questions import QUIET_S, Question
@@ -100,8 +101,7 @@ class Lines:
             return await self.left
         finally:
             loop.remove_reader(standard_input)
-            for number in handled:
-                loop.remove_signal_handler(number)
+            ignore_further_ends(loop)
 
     def _readable(self, descriptor: int) -> None:
         try:

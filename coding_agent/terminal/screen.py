@@ -27,6 +27,7 @@ from coding_agent.terminal.block_lines import lines_or_excuse
 from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
 from coding_agent.terminal.completion import TerminalCompleter
 from coding_agent.terminal.editor import editing_keys, make_buffer
+from coding_agent.terminal.ending import ignore_further_ends
 from coding_agent.terminal.hands import Hands
 from coding_agent.terminal.held_output import HeldOutput
 from coding_agent.terminal.history import PrivateHistory
@@ -159,8 +160,9 @@ class Screen:
             for timer in (self._timer, self._calm, self._tick):
                 if timer is not None:
                     timer.cancel()
-            for each in (*handled, signal.SIGWINCH):
+            for each in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH):
                 loop.remove_signal_handler(each)
+            ignore_further_ends(loop)
             self.output.release()
             self.modes.off()
 
