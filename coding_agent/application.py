@@ -11,7 +11,7 @@ coding_agent.supervisor      one_for_one
 ├─ todo_store                the sessions' lists of things to do
 ├─ background_supervisor     dynamic: background_program[id], one a program that runs on
 ├─ mcp_supervisor            dynamic: mcp_toolbox[id] and mcp_server[name], what a session has of MCP
-└─ ...                       what a host adds: listener
+└─ ...                       what a host adds: listener; desk_supervisor and client_supervisor, once somebody comes
 """
 
 from typing import Final
