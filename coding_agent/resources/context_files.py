@@ -1,8 +1,8 @@
 """Edge. What projects say to every agent that works in them: `AGENTS.md` or `CLAUDE.md`, and the files these import.
 
 From the root of the disk down to the working folder, so that the nearest has the last word. The text is read whoever
-wrote it: it is words for the model, and the rules about what may be done stand outside of it. Only imports can name
-other files, so they are followed no further than the person, or the project, can mean.
+wrote it: it is words for the model, and the rules about what may be done stand outside of it. Imports and links can
+name other files, so they are followed no further than the person, or the project, can mean.
 """
 
 import os
@@ -43,15 +43,17 @@ class ContextFile:
 
 @frozen
 class Roots:
-    """How far the imports of a file go.
+    """How far the imports of a file go, and the links that stand for one.
 
     Attributes:
         folders: What they may lie in.
         any_kind: Files of every kind, not only text that is meant to be read.
+        links: A link may lead anywhere.
     """
 
     folders: tuple[Path, ...]
     any_kind: bool = False
+    links: bool = False
 
     def admit(self, real: Path) -> bool:
         """May this file, all links followed, be taken in?"""
@@ -72,6 +74,9 @@ class Reading:
         try:
             real = path.resolve(strict=True)
             if real in self._seen:
+                return True
+            if depth == 0 and not (roots.links or roots.admit(real)):
+                self._say(f"{path} was not read: it is a link to what is no text of the project itself")
                 return True
             if len(self.files) >= FILES_MAX:
                 self._say(f"only the first {FILES_MAX} context files were read")
@@ -135,7 +140,7 @@ def read_context(
     """
     reading = Reading()
     for folder in personal:
-        roots = Roots((folder, *((home,) if home is not None else ())), any_kind=True)
+        roots = Roots((folder, *((home,) if home is not None else ())), any_kind=True, links=True)
         if _take_first(reading, folder, roots):
             break
     project = git_root(cwd) or cwd

@@ -47,6 +47,25 @@ def test_one_file_by_two_names_is_read_once(project):
     assert texts(read_context(project / "in")) == ["same"]
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_link_out_of_the_project_is_not_read(project, tmp_path, trusted):
+    """A repository cannot have a key of the person's said to the model; a person's own file may lie where they like."""
+    secret = tmp_path / "id_ed25519"
+    secret.write_text("SECRET")
+    (project / "AGENTS.md").symlink_to("../id_ed25519")
+    (project / "in" / ".env").write_text("SECRET")
+    (project / "in" / "CLAUDE.md").symlink_to(".env" if not trusted else "../../id_ed25519")
+    reading = read_context(project / "in", trusted=trusted)
+    assert texts(reading) == []
+    assert [problem.split(" was ")[0] for problem in reading.problems] == [
+        str(project / "AGENTS.md"),
+        str(project / "in" / "CLAUDE.md"),
+    ]
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "AGENTS.md").symlink_to(secret)
+    assert texts(read_context(project / "in", [tmp_path / "ours"], trusted=trusted)) == ["SECRET"]
+
+
 def test_a_long_file_is_cut_and_says_so(project):
     """32 KiB, never in the middle of a letter."""
     (project / "AGENTS.md").write_text("ä" * FILE_BYTES_MAX)
