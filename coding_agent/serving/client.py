@@ -61,16 +61,14 @@ async def hand_over(host: HostRun, taken: repl.Taken) -> None:
 
 
 async def serve_client(host: HostRun, connected: socket.socket, request: Mapping[str, Any], early: bytes) -> None:
-    """Be one client until it goes."""
+    """Be one client until it goes. However this process ends, its desk leaves the session."""
     pipe = await SocketPipe.over(connected, self_pid())
     try:
         desk = await Desk.start(host)
-        try:
-            await _serve(desk, pipe, request, early)
-        finally:
-            await desk.close()
+        await _serve(desk, pipe, request, early)
     finally:
         pipe.close()
+    await desk.close()
 
 
 async def _serve(desk: Desk, pipe: SocketPipe, request: Mapping[str, Any], early: bytes) -> None:
