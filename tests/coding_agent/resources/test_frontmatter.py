@@ -1,6 +1,5 @@
 """The data before a text: plain values, bounded, whoever wrote it."""
 
-import sys
 
 import pytest
 from hypothesis import given
@@ -35,14 +34,6 @@ def test_anchors_and_aliases_are_refused(bomb):
     """A few lines of them can stand for gigabytes, or for themselves."""
     with pytest.raises(BadFrontmatter, match="anchors and aliases"):
         parse(f"---\n{bomb}\n---\n")
-
-
-def test_without_the_library_it_is_a_problem_that_says_what_to_install(monkeypatch):
-    """A plain installation goes on without the file; a text without data needs none."""
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(BadFrontmatter, match=r"lemon-agents\[terminal\]"):
-        parse("---\na: 1\n---\n")
-    assert parse("words").body == "words"
 
 
 def test_scalars_as_text_and_as_a_yes():
