@@ -48,9 +48,10 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
 def _rpc(arguments: Arguments, settings: Settings) -> int:
     if arguments.messages or arguments.prompt is not None:
         raise BadUsage("with --mode rpc prompts come as commands on standard input, not on the command line")
-    from coding_agent.rpc.stdio import run_rpc
+    from coding_agent.rpc.stdio import over_standard_streams
 
-    return run_host(run_rpc, prepared(arguments, settings))
+    body = over_standard_streams()
+    return run_host(body, prepared(arguments, settings))
 
 
 def _terminal(arguments: Arguments, settings: Settings, environ: Mapping[str, str]) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.first_session import first_session
-from coding_agent.hosting.running import HostRun, Interrupted
+from coding_agent.hosting.running import Body, HostRun, Interrupted
 from coding_agent.rpc.lines import LineClient
 from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
 from lemon_otp import CallFailed, receive, self_pid
@@ -27,11 +27,23 @@ ENDING_S: Final = 15.0
 _log: Final = logging.getLogger(__name__)
 
 
-async def run_rpc(host: HostRun) -> int:
-    """Serve the protocol on standard input and output until the client goes; the exit code."""
+def over_standard_streams() -> Body:
+    """The front end that serves the protocol on standard input and output until the client goes.
+
+    From now on nothing else comes to standard output, whatever is read or loaded before the front end runs.
+    """
+    incoming, outgoing = take_standard_streams()
+
+    async def body(host: HostRun) -> int:
+        return await run_rpc(host, incoming, outgoing)
+
+    return body
+
+
+async def run_rpc(host: HostRun, incoming: int, outgoing: int) -> int:
+    """Serve the protocol on these descriptors until the client goes; the exit code."""
     desk = await Desk.start(host)
     await first_session(desk)
-    incoming, outgoing = take_standard_streams()
     output = OutputPipe(outgoing, self_pid())
     client = LineClient(
         desk, output.write, deltas=host.arguments.rpc_deltas, congested=lambda: output.backlog > CONGESTED
