@@ -147,7 +147,9 @@ def sandboxed(settings: Settings, *, network: bool) -> "Keeper":
     """
     from coding_agent.sandbox import sandboxed_keeper
 
-    return sandboxed_keeper(str(settings.cwd), "net" if network else "strict", hidden=(str(settings.session_dir),))
+    return sandboxed_keeper(
+        str(settings.cwd), "net" if network else "strict", hidden=(str(settings.session_dir), str(settings.config_dir))
+    )
 
 
 def gate_for(settings: Settings, safety: Safety, approver: "Approver | None") -> PermissionGate:

@@ -32,8 +32,18 @@ PROBE_S: Final = 10.0
 SECRET_FOLDERS: Final = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op",
     ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".local/state/lemon",
+    ".config/lemon",
 )  # fmt: skip
-SECRET_FILES: Final = (".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc", ".bash_history", ".zsh_history")
+SECRET_FILES: Final = (
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
+    ".bash_history",
+    ".zsh_history",
+    ".pi/agent/auth.json",
+)
 RESOLVER_FOLDERS: Final = ("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf")
 """Where `/etc/resolv.conf` often leads: without it a network has no names."""
 READ_ONLY_IN_WORKSPACE: Final = (".git/hooks", ".git/config", ".lemon")

@@ -161,3 +161,12 @@ def test_a_writer_that_is_killed_leaves_a_whole_file_and_no_lock(file):
         assert file.read()["openai"].data == KEY
     file.put("groq", KEY)
     assert stored(file)["groq"] == KEY
+
+
+def test_the_sandbox_of_the_tools_hides_the_file():
+    """What runs in it finds neither ours nor pi's."""
+    from coding_agent.sandbox import secrets_of
+
+    hidden = secrets_of(Path("/h"))
+    assert str(credential_path({"HOME": "/h"}).parent) in hidden
+    assert "/h/.pi/agent/auth.json" in hidden
