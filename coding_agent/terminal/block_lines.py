@@ -30,6 +30,8 @@ from coding_agent.terminal.tool_lines import indented, output_text, tool_body, t
 
 _log: Final = logging.getLogger(__name__)
 
+PROMPT_LINES: Final = 40
+"""Of a folded prompt: what was pasted can be a whole file."""
 NOTICE_STYLES: Final = {"info": ("•", "faint"), "warning": ("!", "warn"), "error": ("✗", "bad")}
 
 
@@ -71,7 +73,11 @@ def _renderable(
 ) -> RenderableType:
     match block:
         case UserSaid(text, images):
-            words = Text(for_screen(text).strip("\n"), "user")
+            lines = for_screen(text).strip("\n").split("\n")
+            more = len(lines) - PROMPT_LINES if fold.tools else 0
+            words = Text("\n".join(lines[:PROMPT_LINES] if more > 0 else lines), "user")
+            if more > 0:
+                words.append(f"\n… {more} more lines (Ctrl-O shows them)", "aside")
             if images:
                 words.append(f" [{images} picture{'s' if images > 1 else ''}]", "faint")
             return hanging("›", "mark.tool", words)

@@ -55,6 +55,7 @@ class MarkdownStream:
     def take(self) -> list[Piece]:
         """What has become certain since the last time."""
         pieces: list[Piece] = []
+        self.tail = self.tail.lstrip("\n")
         while self._is_worth_a_look():
             cut = self._cut()
             self._looked_at = len(self.tail)

@@ -38,7 +38,7 @@ from coding_agent.terminal.markdown import markdown_lines, safe_length
 from coding_agent.terminal.modes import TerminalModes
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.questions import QUIET_S, Question
-from coding_agent.terminal.render import Fragment, Line, Renderer
+from coding_agent.terminal.render import Fragment, Renderer
 from coding_agent.terminal.screen_text import one_line
 from lemon_otp import monotonic_s
 
@@ -96,7 +96,7 @@ class Screen:
         self.hint = ""
         self.failure: CommandFailed | None = None
         self._pending: list[Block] = []
-        self._printed: deque[Block] = deque(maxlen=KEPT_BLOCKS)
+        self._printed: deque[tuple[Block, int]] = deque(maxlen=KEPT_BLOCKS)
         self._live: list[Fragment] = []
         self._live_rows = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -290,9 +290,10 @@ class Screen:
 
     def _print(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
-            before = self._printed[-1] if self._printed else None
-            self._printed.append(block)
-            self.output.write_raw(self.renderer.ansi(lines_or_excuse(self.renderer, block, self.fold, before)))
+            before = self._printed[-1][0] if self._printed else None
+            lines = lines_or_excuse(self.renderer, block, self.fold, before)
+            self._printed.append((block, len(lines)))
+            self.output.write_raw(self.renderer.ansi(lines))
 
     def _refresh_live(self) -> None:
         lines = live_lines(self.renderer, self.talk.view, self.fold, monotonic_s(), self.live_room())
@@ -356,7 +357,7 @@ class Screen:
         self._size = size
 
     def repaint(self) -> None:
-        """Clear what is seen and draw the end of the conversation at the width and with the folds that hold now."""
+        """Clear what is seen, and print what was seen at the width and with the folds that hold now."""
         if not self.app.is_running:
             return
         self._size = self.output.get_size()
@@ -364,14 +365,13 @@ class Screen:
         self.output.hold()
         self.app.renderer.erase(leave_alternate_screen=False)
         self.output.write_raw("\x1b[2J\x1b[H")
-        shown: list[list[Line]] = []
-        printed = list(self._printed)
-        for before, block in zip(reversed([None, *printed[:-1]]), reversed(printed), strict=True):
-            shown.append(lines_or_excuse(self.renderer, block, self.fold, before))
-            if sum(map(len, shown)) >= self._size.rows:
-                break
-        for lines in reversed(shown):
-            self.output.write_raw(self.renderer.ansi(lines))
+        again: list[Block] = []
+        rows = 0
+        while self._printed and rows < self._size.rows:  # all of what can be seen, and no more
+            block, lines = self._printed.pop()
+            again.append(block)
+            rows += lines
+        self._print(again[::-1])
         self._draw()
 
     def suspend(self) -> None:

@@ -14,6 +14,8 @@ from coding_agent.terminal.screen_text import for_screen, one_line
 
 OUTPUT_LINES: Final = 10
 """Of a folded result."""
+LINE_COLUMNS: Final = 400
+"""Of a line of a folded result."""
 DIFF_LINES: Final = 40
 UNFOLDED_LINES: Final = 2_000
 """Nobody reads more in a terminal."""
@@ -92,7 +94,8 @@ def output_text(output: str, *, folded: bool, style: str = "faint", most: int = 
     if hidden > 0:
         more = " (Ctrl-O shows them)" if folded else ""
         text.append(f"… {hidden} line{'' if hidden == 1 else 's'} above{more}\n", "aside")
-    text.append("\n".join(lines[-most:]), style)
+    shown = lines[-most:]
+    text.append("\n".join(shown if not folded else (clip(line, LINE_COLUMNS) for line in shown)), style)
     return text
 
 

@@ -83,6 +83,9 @@ async def hangs(channel: FakeChannel, prompt: str) -> None:
     channel.say({"type": "queue_update", "steering": ["look at the tests too"], "followUp": ["then commit"]})
     args = {"command": "make test"}
     channel.say({"type": "tool_execution_start", "toolCallId": "c1", "toolName": "bash", "args": args})
+    text = "".join(f"step {number} of 9\n" for number in range(1, 9))
+    partial = {"content": [{"type": "text", "text": text}]}
+    channel.say({"type": "tool_execution_update", "toolCallId": "c1", "toolName": "bash", "partialResult": partial})
     await asyncio.sleep(3600)
 
 

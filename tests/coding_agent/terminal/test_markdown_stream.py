@@ -65,7 +65,7 @@ def test_long_code_is_let_go_while_it_is_written():
     """The tail of a code block stays short however long the block; each piece is code of the same language."""
     stream = MarkdownStream()
     pieces = []
-    stream.feed("```python\n")
+    stream.feed("\n\n```python\n")
     for number in range(500):
         stream.feed(f"line_{number}\n")
         pieces += stream.take()

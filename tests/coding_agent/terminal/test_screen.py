@@ -137,7 +137,9 @@ def test_esc_stops_the_model_and_the_line_says_what_runs_and_waits(scene):
     pty = scene("hangs")
     pty.send("go\r")
     pty.wait_for("● bash make test")
+    pty.wait_for("  step 8 of 9")
     screen = pty.wait_for("2 waiting")
+    assert "step 1 of 9" not in screen
     assert "next: look at the tests too" in screen
     assert "then: then commit" in screen
     pty.until(lambda screen: re.search(r"working  \d+s · Esc stops", screen) is not None, "the time it takes")
@@ -218,12 +220,16 @@ def test_long_text_is_pasted_as_a_word_and_sent_whole(scene):
     """A paste of many lines does not fill the editor, and its newlines send nothing."""
     pty = scene("tour", rows=60)
     pty.send("see ")
-    pty.paste("\n".join(f"line {number}" for number in range(40)))
-    pty.wait_for("› see [pasted 40 lines #1]")
+    pty.paste("\n".join(f"line {number}" for number in range(90)))
+    pty.wait_for("› see [pasted 90 lines #1]")
     pty.send("\r")
     pty.wait_for("What I found")
 
-    assert "line 39" in pty.scrollback()
+    assert "line 38" in pty.scrollback()
+    assert "50 more lines (Ctrl-O shows them)" in pty.scrollback()
+    assert "line 89" not in pty.scrollback()
+    pty.send("\x0f")
+    pty.until(lambda _screen: "line 89" in pty.scrollback(), "all of it")
 
 
 def test_commands_and_files_are_completed(scene):
