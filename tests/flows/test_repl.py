@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from attrs import define
+from attrs import define, evolve
 
 from coding_agent.repl.pages import RENDERERS
 from lemon_otp import repl_shell
@@ -34,7 +34,11 @@ class Demo:
         return self.host.process.pid
 
     def once(self, command: str, *flags: str) -> "subprocess.CompletedProcess[str]":
-        return self.machine.run("repl", f"--attach={self.pid}", *flags, "--once", command)
+        return self.run("repl", f"--attach={self.pid}", *flags, "--once", command)
+
+    def run(self, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        """Run the program on the host's machine, with this in its environment."""
+        return evolve(self.machine, extra_env=env).run(*arguments)
 
     def ask(self, op: str, **parameters: Any) -> dict[str, Any]:
         """As `--once OP --json` does, without a program of its own."""
@@ -50,15 +54,27 @@ class Demo:
         return answer
 
 
-@pytest.fixture
-def demo(machine: Machine) -> Iterator[Demo]:
-    """A busy host with things gone wrong in it."""
+def started(machine: Machine) -> Iterator[Demo]:
+    """A demo host, and its end."""
     host = machine.start("demo-host", "--unsafe-repl")
     assert host.process.stdout is not None
     assert "a demo host runs" in host.process.stdout.readline()
     yield Demo(machine, host)
-    host.send(signal.SIGINT)
+    if host.process.poll() is None:
+        host.send(signal.SIGINT)
     assert host.finish()[0] in (0, 130)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """A busy host with things gone wrong in it, for all tests that leave it running."""
+    yield from started(Machine(tmp_path_factory.mktemp("m")))
+
+
+@pytest.fixture
+def own_demo(machine: Machine) -> Iterator[Demo]:
+    """One that a test may end."""
+    yield from started(machine)
 
 
 @define
@@ -79,6 +95,11 @@ class Person:
 @pytest.fixture
 def person(demo: Demo) -> Iterator[Person]:
     """A person who looks into the demo host."""
+    yield from looking(demo)
+
+
+def looking(demo: Demo) -> Iterator[Person]:
+    """Somebody who looks, and leaves."""
     argv = [sys.executable, "-m", "coding_agent", "repl", f"--attach={demo.pid}"]
     pty = start(argv, demo.machine.home, columns=200, rows=150, PROMPT_TOOLKIT_NO_CPR="1")
     pty.until(lambda screen: screen.splitlines()[-1:] == [f"{demo.pid}>"], "the prompt")
@@ -135,13 +156,14 @@ def test_the_busiest_processes_are_shown_live_until_they_are_left(demo: Demo, pe
     assert person.pty.modes_left_on() == set()
 
 
-def test_a_host_that_ends_while_it_is_looked_at_is_said(demo: Demo, person: Person) -> None:
+def test_a_host_that_ends_while_it_is_looked_at_is_said(own_demo: Demo) -> None:
     """The prompt says so and ends, with exit code 1."""
-    demo.host.process.send_signal(signal.SIGINT)
-    demo.host.process.wait(PATIENCE_S)
-    person.pty.send("tree\r")
-    person.pty.until(lambda screen: "has ended" in screen, "the end of the host")
-    assert person.pty.finish() == 1
+    for person in looking(own_demo):
+        own_demo.host.send(signal.SIGINT)
+        own_demo.host.process.wait(PATIENCE_S)
+        person.pty.send("tree\r")
+        person.pty.until(lambda screen: "has ended" in screen, "the end of the host")
+        assert person.pty.finish() == 1
 
 
 def test_a_host_whose_loop_is_held_up_is_looked_into_all_the_same(demo: Demo) -> None:
@@ -240,9 +262,9 @@ def test_the_prompt_needs_its_extra_and_one_command_does_not(demo: Demo, tmp_pat
     """Without `prompt-toolkit` and `rich` a line says how to get them; `--once` works in plain text."""
     for name in ("prompt_toolkit", "rich"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')\n")
-    demo.machine.extra_env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
-    assert demo.once("apps").returncode == 0
-    done = demo.machine.run("repl", f"--attach={demo.pid}")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    assert demo.run("repl", f"--attach={demo.pid}", "--once", "apps", PYTHONPATH=path).returncode == 0
+    done = demo.run("repl", f"--attach={demo.pid}", PYTHONPATH=path)
     assert done.returncode == 2
     assert "lemon-agents[terminal]" in done.stderr
 
@@ -250,13 +272,12 @@ def test_the_prompt_needs_its_extra_and_one_command_does_not(demo: Demo, tmp_pat
 def test_a_report_holds_what_happened_and_no_secret(demo: Demo) -> None:
     """Tree, recorder, versions, settings, log and crash files; the values of secret variables are nowhere in it."""
     secret = "verysecret-0123456789abcdef"
-    demo.machine.extra_env["SOME_API_KEY"] = secret
     demo.until("history", lambda answer: any("crash" in entry["event"] for entry in answer["entries"]))
     assert demo.once(f"send slow_reader {secret}").returncode == 0
     with (demo.machine.home / "host.log").open("a") as log:
         log.write(f"the key is {secret}\n")
     path = demo.machine.project / "report.zip"
-    done = demo.machine.run("report", "--output", str(path))
+    done = demo.run("report", "--output", str(path), SOME_API_KEY=secret)
     assert done.returncode == 0, done.stderr
     assert path.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(path) as bundle:
