@@ -25,9 +25,8 @@ ENDING_S: Final = 20.0
 _log: Final = logging.getLogger(__name__)
 
 
-async def run_acp(host: HostRun) -> int:
-    """Serve the protocol on standard input and output until the client goes; the exit code."""
-    incoming, outgoing = take_standard_streams()
+async def run_acp(incoming: int, outgoing: int, host: HostRun) -> int:
+    """Serve the protocol on these descriptors until the client goes; the exit code."""
     for notice in host.notices:
         _log.info("%s", notice)
     output = OutputPipe(outgoing, self_pid())
@@ -72,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
         BadUsage: The command line cannot be used, or the protocol's library is missing.
     """
     import os
+    from functools import partial
     from importlib.util import find_spec
 
     from coding_agent import logs
@@ -88,4 +88,5 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.keep:
         raise BadUsage("with acp sessions are kept, because the editor may ask for them again; leave out --no-session")
     logs.set_up(os.environ, verbose=arguments.verbose)
-    return run_host(run_acp, prepared(arguments, settings_of(arguments, os.environ)))
+    streams = take_standard_streams()  # before extensions are loaded, which may print
+    return run_host(partial(run_acp, *streams), prepared(arguments, settings_of(arguments, os.environ)))
