@@ -336,39 +336,56 @@ class Worker:
     def __init__(self, channel: Channel, browser: Browser) -> None:
         self.channel = channel
         self.browser = browser
-        self.turn = asyncio.Lock()
-        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.requests: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.dropped: set[int] = set()
+        self.current: tuple[int, asyncio.Timeout] | None = None
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:  # noqa: TID251 - this program has no supervisors
-            while (message := await self.channel.receive()) is not None:
-                if "stop" in message:
-                    task = self.tasks.get(message["stop"])
-                    if task is not None:
-                        task.cancel()
-                    continue
-                number = message["id"]
-                task = self.tasks[number] = group.create_task(self.do(number, message))
-                task.add_done_callback(lambda _task, number=number: self.tasks.pop(number, None))  # type: ignore[misc]
-            os._exit(0)
+        """Listen, and do what is wanted meanwhile."""
+        await asyncio.gather(self.listen(), self.work())
+
+    async def listen(self) -> None:
+        while (message := await self.channel.receive()) is not None:
+            if "stop" in message:
+                self.stop(message["stop"])
+            else:
+                self.requests.put_nowait(message)
+        os._exit(0)
+
+    def stop(self, number: int) -> None:
+        """Give an action up, at work or still waiting."""
+        self.dropped.add(number)
+        if self.current is not None and self.current[0] == number:
+            self.current[1].reschedule(asyncio.get_running_loop().time())
+
+    async def work(self) -> None:
+        while True:
+            message = await self.requests.get()
+            if message["id"] not in self.dropped:
+                await self.do(message["id"], message)
+            self.dropped.discard(message["id"])
 
     async def do(self, number: int, message: dict[str, Any]) -> None:
         from playwright.async_api import Error
 
         timeout_s = float(message["timeout_s"])
-        async with self.turn:
-            try:
-                async with asyncio.timeout(timeout_s + 2 * READ_S):
-                    done = await self.browser.act(message["do"], message["args"], timeout_s)
-                self.channel.tell(id=number, done=done)
-            except Unable as unable:
-                self.channel.tell(id=number, error=str(unable), notes=self.browser.notes)
-            except Error as error:
-                self.channel.tell(id=number, error=short(error.message), notes=self.browser.notes)
-            except (TimeoutError, ValueError, TypeError, KeyError) as error:
-                said = "the page does not answer any more" if isinstance(error, TimeoutError) else repr(error)
-                self.channel.tell(id=number, error=f"{said}; the browser was closed", lost=True)
-                os._exit(6)
+        try:
+            async with asyncio.timeout(timeout_s + 2 * READ_S) as deadline:
+                self.current = number, deadline
+                done = await self.browser.act(message["do"], message["args"], timeout_s)
+            self.channel.tell(id=number, done=done)
+        except Unable as unable:
+            self.channel.tell(id=number, error=str(unable), notes=self.browser.notes)
+        except Error as error:
+            self.channel.tell(id=number, error=short(error.message), notes=self.browser.notes)
+        except (TimeoutError, ValueError, TypeError, KeyError) as error:
+            if number in self.dropped:
+                return
+            said = "the page does not answer any more" if isinstance(error, TimeoutError) else repr(error)
+            self.channel.tell(id=number, error=f"{said}; the browser was closed", lost=True)
+            os._exit(6)
+        finally:
+            self.current = None
 
 
 def short(text: str) -> str:

@@ -188,7 +188,7 @@ def watched(machine: Machine, provider: Provider) -> Watched:
 
 
 ATTEMPTS = {
-    "bash__3": {"command": "cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ | tr '\\0' '\\n'"},
+    "bash__3": {"command": "grep -az -e GROQ_API_KEY= -e DATABASE_PASSWORD= /proc/[0-9]*/environ | tr '\\0' '\\n'"},
     "bash": {"command": "env; cat /proc/self/environ; set; declare -p; export -p"},
     "bash__2": {"command": "env -0; python3 -c 'import os; print(os.environ)'; cat /proc/$PPID/environ", "pty": True},
     "process": {"action": "start", "command": "env; exec sleep 30"},
