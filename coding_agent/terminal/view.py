@@ -331,6 +331,7 @@ class View:
     def _closes(self, event: Message, now_s: float) -> list[Block]:
         blocks = self._settles({}, now_s)
         self.phase = "closed"
+        self.needs_refresh = False  # nobody is there to be asked
         self.questions.clear()
         self.close_reason = str(event.get("reason") or "the connection ended")
         return blocks

@@ -148,7 +148,10 @@ async def test_a_question_whose_time_is_up_is_taken_away(talk):
 
 async def test_the_end_of_the_connection_is_the_end_of_the_terminal(talk):
     """The host has gone: nothing is waited for, and the exit code says it."""
+    asked = len(talk.channel.sent)
     talk.channel.say({"type": "connection_closed", "reason": "the host has ended"})
+    await settle()
+    assert len(talk.channel.sent) == asked
 
     assert talk.front.code == 1
 
