@@ -7,6 +7,8 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from coding_agent.terminal.setting_actions import next_model, next_thinking
+
 if TYPE_CHECKING:
     from coding_agent.terminal.screen import Screen
 
@@ -102,11 +104,11 @@ def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Any) -> None:
 
     @keys.add("s-tab", filter=writing & ~has_completions)
     def _next_level(_event: KeyPressEvent) -> None:
-        screen.talk.begin(screen.talk.told, "cycle_thinking_level")
+        screen.talk.begin(next_thinking, screen.talk)
 
     @keys.add("c-p", filter=writing & ~has_completions)
     def _next_model(_event: KeyPressEvent) -> None:
-        screen.talk.begin(screen.talk.told, "cycle_model")
+        screen.talk.begin(next_model, screen.talk)
 
 
 def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Any, field: Any) -> None:

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
-from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
@@ -22,7 +21,7 @@ from prompt_toolkit.layout import Window
 from prompt_toolkit.styles import Style
 
 from coding_agent.errors import CommandFailed
-from coding_agent.terminal.aside import Aside
+from coding_agent.terminal.aside import everything_aside
 from coding_agent.terminal.block_lines import lines_or_excuse
 from coding_agent.terminal.blocks import Block, Fold, Notice, Prose
 from coding_agent.terminal.completion import TerminalCompleter
@@ -152,7 +151,7 @@ class Screen:
         try:
             for number, handler in handled.items():
                 loop.add_signal_handler(number, handler)
-            with redirect_stderr(Aside(self.notice)):
+            with everything_aside(self.notice):
                 return await self.app.run_async(pre_run=started, handle_sigint=False, set_exception_handler=False)
         except (EOFError, OSError):  # the terminal is gone
             return 129

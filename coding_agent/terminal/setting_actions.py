@@ -71,6 +71,20 @@ async def choose_thinking(talk: "Conversation", words: str) -> None:
         talk.view.thinking_level = level
 
 
+async def next_thinking(talk: "Conversation") -> None:
+    """The next level."""
+    found = await talk.told("cycle_thinking_level")
+    level = found.get("level")
+    talk.front.show([Notice(f"thinking: {level}" if level else "this model thinks in one way only")])
+    talk.view.thinking_level = str(level or talk.view.thinking_level)
+
+
+async def next_model(talk: "Conversation") -> None:
+    """The next model."""
+    found = (await talk.told("cycle_model")).get("model")
+    talk.front.show([Notice(f"{model_name(found)} answers from now on" if found else "there is no other model")])
+
+
 async def choose_tools(talk: "Conversation", _words: str) -> None:
     """Tools on and off, one by one, until there is no answer."""
     at = 0
