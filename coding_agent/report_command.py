@@ -1,9 +1,8 @@
 """`python -m coding_agent report`: one file with what somebody needs to understand what went wrong, without secrets.
 
 It holds versions, settings, the log's end, the newest crash files, and of every running host its tree, what its flight
-recorder remembers, and how its loop, streams and sessions stand. Conversations, prompts, arguments of tools and
-credentials are not in it; every text is redacted as logs are, and the values of secret variables
-are taken out wherever they stand.
+recorder remembers, and how its loop, streams and sessions stand. Left out are arguments of tools and what crashed
+processes were told and held; credentials are redacted as in logs, and the values of secret variables wherever they are.
 
 Exit codes: 0 the file was written, 1 it could not be, 2 bad usage.
 """
@@ -12,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
 import zipfile
@@ -33,6 +33,7 @@ LOG_BYTES_MAX: Final = 256 * 1024
 CRASHES_MAX: Final = 5
 ASK_S: Final = 3.0
 HIDDEN: Final = "(hidden)"
+HELD: Final = re.compile(r"^( *(?:last message|state): ).*$", re.MULTILINE)
 ASKED: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     ("tree", {"all": True}),
     ("top", {"limit": 50}),
@@ -85,7 +86,7 @@ def parts(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     secrets = known_secrets(environ)
     yield "about.json", redacted_json(_about(), secrets)
     yield "settings.json", redacted_json(_settings(environ), secrets)
-    yield "log.txt", redact(_log(log_file(environ)), secrets)
+    yield "log.txt", redact(without_states(_log(log_file(environ))), secrets)
     for crash in crash_files(environ)[:CRASHES_MAX]:
         yield f"crashes/{crash.name}", redact(_text(crash), secrets)
     for path in sockets(runtime_dir(environ)):
@@ -156,12 +157,17 @@ def _host(path: Path) -> dict[str, Any]:
 
 
 def without_arguments(value: Any) -> Any:
-    """The answer without what tools were called with: it may hold anything of the conversation."""
+    """The answer without what tools were called with, and processes held: that may be anything of the conversation."""
     if isinstance(value, Mapping):
         return {key: without_arguments(item) for key, item in value.items() if key not in ("argument", "command")}
     if isinstance(value, list):
         return [without_arguments(item) for item in value]
-    return value
+    return without_states(value) if isinstance(value, str) else value
+
+
+def without_states(text: str) -> str:
+    """Lines of crash reports without the last message and the state of the process."""
+    return HELD.sub(r"\1(left out)", text)
 
 
 def contents(path: Path) -> dict[str, Any]:

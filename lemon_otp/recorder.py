@@ -96,6 +96,8 @@ class Recorder:
         """The telemetry handler."""
         if event == CHILD_ENDED and metadata.get("reason") == "normal":
             return  # work that is done is no news
+        if event == CRASH:  # the report is in the log, with what the process held
+            metadata = {name: value for name, value in metadata.items() if name != "report"}
         process = CURRENT.get(None)
         number = None if process is None else process.id
         if _is_plain(metadata) and _is_plain(measurements):

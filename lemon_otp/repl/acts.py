@@ -35,7 +35,7 @@ RESULT_MAX: Final = 10_000
 
 async def kill(request: Mapping[str, Any]) -> Answer:
     """End a process at once, whatever it does; its supervisor starts it again if its spec says so."""
-    process = find(request.get("target"), alive=True)
+    process = find(request.get("target"), alive=True, exact=True)
     found = supervised(process)
     name = tree_id(process)
     reason = await _signal(process, "kill")
@@ -47,7 +47,7 @@ async def kill(request: Mapping[str, Any]) -> Answer:
 
 async def stop(request: Mapping[str, Any]) -> Answer:
     """Ask a process to end in order; a child of a supervisor stays stopped until `restart`."""
-    process = find(request.get("target"), alive=True)
+    process = find(request.get("target"), alive=True, exact=True)
     found = supervised(process)
     name = tree_id(process)
     try:
@@ -75,7 +75,7 @@ async def restart(request: Mapping[str, Any]) -> Answer:
         supervisor, child = stopped
         pid = await Supervisor.restart_child(supervisor, child.spec.id, timeout_s=STOP_S)
         return {"text": f"started {child.spec.id} again as pid {_number(pid)}", "pid": _number(pid)}
-    process = find(target, alive=True)
+    process = find(target, alive=True, exact=True)
     found = supervised(process)
     if found is None:
         raise Refusal(f"{tree_id(process)} has no supervisor that could start it again", "not_supervised")
@@ -103,7 +103,7 @@ async def resume(request: Mapping[str, Any]) -> Answer:
 
 
 async def _hold(request: Mapping[str, Any], how: Any, word: str) -> Answer:
-    process = find(request.get("target"), alive=True)
+    process = find(request.get("target"), alive=True, exact=True)
     if not isinstance(process, ServerProcess):
         raise Refusal(f"{tree_id(process)} is no server; only a server can be {word}", "no_server")
     try:
@@ -115,7 +115,7 @@ async def _hold(request: Mapping[str, Any], how: Any, word: str) -> Answer:
 
 async def send_message(request: Mapping[str, Any]) -> Answer:
     """Put a message into a mailbox: a Python literal, or else the text itself."""
-    process = find(request.get("target"), alive=True)
+    process = find(request.get("target"), alive=True, exact=True)
     text = str(request.get("message", ""))
     try:
         message = ast.literal_eval(text)

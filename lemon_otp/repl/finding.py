@@ -16,8 +16,10 @@ from lemon_otp.repl.operations import Refusal
 SHOWN_MAX: Final = 8
 
 
-def find(target: Any, *, alive: bool = False) -> Process:
+def find(target: Any, *, alive: bool = False, exact: bool = False) -> Process:
     """The process that `target` means: `12`, `session_registry`, `session[abc]`, or the beginning of one id.
+
+    With `exact`, for whoever does something to it, the beginning of an id must reach into its key: `session[ab`.
 
     The dead are found by their number while something of them is left: a coroutine or a thread that goes on.
 
@@ -27,7 +29,7 @@ def find(target: Any, *, alive: bool = False) -> Process:
     text = str(target).strip() if isinstance(target, str | int) and not isinstance(target, bool) else ""
     if not text:
         raise Refusal("say which process: its number, its name, or its id in the tree", "bad_request")
-    process = _by_number(text) or current_runtime().names.get(text) or _by_id(text)
+    process = _by_number(text) or current_runtime().names.get(text) or _by_id(text, exact)
     if process is None:
         raise Refusal(f"there is no process {text}; `tree` lists them", "not_found")
     if alive and process.exit_reason is not ALIVE:
@@ -47,19 +49,22 @@ def _by_number(text: str) -> Process | None:
     return next((process for process in (*runtime.live(), *gone) if process.id == int(number)), None)
 
 
-def _by_id(text: str) -> Process | None:
+def _by_id(text: str, exact: bool) -> Process | None:
     *above, wanted = text.split("/")
     nodes = [
         node
         for node, path in _paths(introspect.tree(), ())
         if node.pid is not None and _fits(path, above, node, wanted)
     ]
-    exact = [node for node in nodes if node.id == wanted] or nodes
-    if len(exact) > 1:
-        shown = ", ".join(f"{node.id} (pid {node.pid.id})" for node in exact[:SHOWN_MAX] if node.pid is not None)
-        more = f" and {len(exact) - SHOWN_MAX} more" if len(exact) > SHOWN_MAX else ""
+    whole = [node for node in nodes if node.id == wanted]
+    meant = whole or nodes
+    shown = ", ".join(f"{node.id} (pid {node.pid.id})" for node in meant[:SHOWN_MAX] if node.pid is not None)
+    if len(meant) > 1:
+        more = f" and {len(meant) - SHOWN_MAX} more" if len(meant) > SHOWN_MAX else ""
         raise Refusal(f"{text} may be {shown}{more}; say its number", "ambiguous")
-    found = exact[0].pid if exact else None
+    if exact and meant and not whole and "[" not in wanted:
+        raise Refusal(f"say the whole id, or the number, of what something is done to: {shown}", "ambiguous")
+    found = meant[0].pid if meant else None
     return found if isinstance(found, Process) else None
 
 

@@ -9,6 +9,7 @@ no room are dropped and counted.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import socket
@@ -22,15 +23,14 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, field
-
-from lemon_otp.pid import Pid
 from lemon_otp.process import at_exit, current_runtime, exit_signal, self_pid, spawn
 from lemon_otp.repl import answering
+from lemon_otp.repl.connections import Connection, Pending, Taken
 from lemon_otp.repl.operations import Operation, Refusal
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION, BadRequest, encode, failure, parse, skew
 
 HELD_S: Final = 0.3
+_log: Final = logging.getLogger("lemon_otp")
 LEAVE_S: Final = 1.0
 """How long `close` waits for the thread, which has nothing to wait for itself."""
 CONNECTIONS_MAX: Final = 64
@@ -41,67 +41,6 @@ FEED_EVENTS_MAX: Final = 10_000
 """Events of one feed that the thread may not have taken yet."""
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for it before it is left."""
-
-
-@define(eq=False)
-class Pending:
-    """A request that is being answered.
-
-    Attributes:
-        emitted, lost: Events of the feed handed to the thread, and those that were not, for want of room; the loop's.
-        taken, dropped, told: Events that the thread took, dropped, and has told the asker are missing; the thread's.
-    """
-
-    connection: Connection
-    request: dict[str, Any]
-    operation: Operation
-    deadline_s: float
-    feed: Pid | None = None
-    cancelled: bool = False
-    emitted: int = 0
-    lost: int = 0
-    taken: int = 0
-    dropped: int = 0
-    told: int = 0
-    _unclaimed: list[None] = field(factory=lambda: [None])
-
-    def claim(self) -> bool:
-        """Whether the caller is the one to answer: true once, for whichever thread asks first."""
-        try:
-            self._unclaimed.pop()
-        except IndexError:
-            return False
-        return True
-
-
-@define(eq=False)
-class Connection:
-    """One asker. Belongs to the thread; `given` says that somebody else has the socket now."""
-
-    socket: socket.socket
-    received: bytearray = field(factory=bytearray)
-    waiting: bytearray = field(factory=bytearray)
-    requests: dict[Any, Pending] = field(factory=dict)
-    greeted: bool = False
-    asked: bool = False
-    eof: bool = False
-    closing: bool = False
-    closed: bool = False
-
-
-@define(eq=False)
-class Taken:
-    """A connection that an operation takes over.
-
-    Attributes:
-        socket: Connected, not blocking; whoever has it closes it.
-        request: The line that asked for it.
-        received: What the asker has sent after that line.
-    """
-
-    socket: socket.socket
-    request: Mapping[str, Any]
-    received: bytes
 
 
 class ControlSocket:
@@ -167,11 +106,10 @@ class ControlSocket:
         try:
             while not self._stopped:
                 for key, events in self._selector.select(self._until_deadline()):
-                    if not self._stopped:
-                        key.data(key.fileobj, events)
+                    self._guarded(key.data, key.fileobj, events)
                 while self._posted:
-                    self._posted.popleft()()
-                self._answer_late()
+                    self._guarded(self._posted.popleft())
+                self._guarded(self._answer_late)
         finally:
             for connection in list(self._connections):
                 self._write(connection)
@@ -179,6 +117,14 @@ class ControlSocket:
             self._selector.close()
             for end in (self._bound, self._wake_out, self._wake_in):
                 end.close()
+
+    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+        """A mistake of ours costs one answer, not the thread that answers."""
+        try:
+            if not self._stopped:
+                function(*args)
+        except Exception:
+            _log.exception("the control socket failed at one request and goes on")
 
     def _until_deadline(self) -> float | None:
         deadlines = [pending.deadline_s for pending in self._waiting()]

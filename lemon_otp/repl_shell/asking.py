@@ -55,7 +55,8 @@ class Asker:
             raise
 
     def _greet(self) -> dict[str, Any]:
-        self._send({"op": "hello", "version": VERSION})
+        with suppress(Unreachable):  # one that refuses us may have gone already: it has said why
+            self._send({"op": "hello", "version": VERSION})
         hello = self._line(self.timeout_s)
         if hello is None:
             raise Unreachable(f"whoever listens at {self.path} is no host: it said nothing", "not_a_host")

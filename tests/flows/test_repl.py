@@ -289,6 +289,8 @@ def test_a_report_holds_what_happened_and_no_secret(demo: Demo) -> None:
     assert host["tree"]["ok"]
     assert host["history"]["entries"]
     assert "sleep 3600" not in texts[f"hosts/{demo.pid}.json"]
+    assert "last message: (left out)" in texts["log.txt"]
+    assert "last message: 'crash'" not in "".join(texts.values())
     assert not any(secret in text for text in texts.values())
     again = demo.machine.run("report", "--output", str(path))
     assert (again.returncode, "exists" in again.stderr) == (2, True)

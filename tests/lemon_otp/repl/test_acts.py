@@ -22,6 +22,15 @@ async def test_a_killed_child_is_started_again_and_that_is_said() -> None:
     assert (await refused("kill", target=before.id))[0] == "not_found"
 
 
+async def test_who_is_acted_on_must_be_said_in_full() -> None:
+    """The beginning of an id will do to look; to act it must reach into the key."""
+    assert (await ask("info", target="keep"))["process"] == "keeper"
+    code, text = await refused("kill", target="keep")
+    assert code == "ambiguous"
+    assert f"keeper (pid {keeper().id})" in text
+    assert "started it again" in (await ask("kill", target="session[b"))["text"]
+
+
 async def test_a_process_that_is_busy_is_killed_all_the_same() -> None:
     """Where it stands does not matter."""
     send("the_keeper", "wait")

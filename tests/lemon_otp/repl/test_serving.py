@@ -7,6 +7,7 @@ import socket
 import stat
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from attrs import define
 
 from lemon_otp import Pid, monitor, receive, repl, self_pid, sleep_s, spawn
-from lemon_otp.repl.serving import FEED_BYTES_MAX
+from lemon_otp.repl.serving import CONNECTIONS_MAX, FEED_BYTES_MAX, PENDING_MAX
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION
+from lemon_otp.repl_shell import Asker, Unreachable
 
 pytestmark = pytest.mark.usefixtures("runtime")
 
@@ -71,7 +73,8 @@ def blocking(path: Path, *lines: bytes, half_close: bool = False) -> bytes:
         connection.settimeout(20)
         connection.connect(str(path))
         for line in lines:
-            connection.sendall(line)
+            with suppress(BrokenPipeError):  # refused before it was said
+                connection.sendall(line)
         if half_close:
             connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
@@ -309,3 +312,57 @@ def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path: Path) ->
     os.chmod(open_folder, 0o777)
     repl.bind_private(open_folder / "x.sock").close()
     assert stat.S_IMODE(open_folder.stat().st_mode) == 0o700
+
+
+async def test_another_users_asker_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says who is at the other end; nothing is answered to anybody else."""
+    monkeypatch.setattr("lemon_otp.repl.serving.peer_uid", lambda _: os.getuid() + 1)
+    answer = json.loads(await asyncio.to_thread(blocking, path, b'{"op": "tree"}\n'))
+    assert (answer["ok"], answer["code"]) == (False, "wrong_owner")
+
+
+async def test_another_users_host_is_not_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is anything said to whoever listens in its place."""
+    monkeypatch.setattr("lemon_otp.repl_shell.asking.peer_uid", lambda _: os.getuid() + 1)
+    with pytest.raises(Unreachable, match="another user") as refused:
+        await asyncio.to_thread(Asker, path)
+    assert refused.value.code == "wrong_owner"
+
+
+async def test_a_mistake_of_ours_costs_one_answer_and_not_the_thread(line: Line, path: Path) -> None:
+    """Whatever is raised where nobody expected it is logged, and others are answered."""
+
+    def broken(_: Any) -> Any:
+        return Broken()
+
+    class Broken(dict[str, Any]):
+        def keys(self) -> Any:
+            raise RuntimeError("no keys")
+
+    repl.add_operation(repl.Operation("broken", broken))
+    line.say(id=1, op="broken")
+    assert (await line.hear() or {})["ok"] in (True, False)
+    line.say(id=2, op="tree")
+    assert (await line.hear() or {})["ok"]
+
+
+async def test_too_many_askers_and_too_many_questions_are_refused(path: Path) -> None:
+    """Each is told so; those that are there go on."""
+    lines = [await Line.open(path) for _ in range(CONNECTIONS_MAX)]
+    for each in lines:
+        await each.greet()
+    one_more = await Line.open(path)
+    assert (await one_more.hear() or {})["code"] == "too_many"
+    first = lines[0]
+
+    async def never(request: Any) -> dict[str, Any]:
+        await sleep_s(3600)
+        return {}
+
+    repl.add_operation(repl.Operation("never", never, "act", timeout_s=0.2))
+    for number in range(PENDING_MAX + 1):
+        first.say(id=number, op="never")
+    answers = [await first.hear() for _ in range(PENDING_MAX + 1)]
+    assert sorted(answer["code"] for answer in answers if answer).count("bad_request") == 1
+    for each in [*lines, one_more]:
+        each.close()

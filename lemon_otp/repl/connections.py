@@ -1,0 +1,73 @@
+"""Value. What the control socket keeps of each asker and of each request that is being answered."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from lemon_otp.pid import Pid
+from lemon_otp.repl.operations import Operation
+
+
+@define(eq=False)
+class Pending:
+    """A request that is being answered.
+
+    Attributes:
+        emitted, lost: Events of the feed handed to the thread, and those that were not, for want of room; the loop's.
+        taken, dropped, told: Events that the thread took, dropped, and has told the asker are missing; the thread's.
+    """
+
+    connection: Connection
+    request: dict[str, Any]
+    operation: Operation
+    deadline_s: float
+    feed: Pid | None = None
+    cancelled: bool = False
+    emitted: int = 0
+    lost: int = 0
+    taken: int = 0
+    dropped: int = 0
+    told: int = 0
+    _unclaimed: list[None] = field(factory=lambda: [None])
+
+    def claim(self) -> bool:
+        """Whether the caller is the one to answer: true once, for whichever thread asks first."""
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return False
+        return True
+
+
+@define(eq=False)
+class Connection:
+    """One asker. Belongs to the thread; `given` says that somebody else has the socket now."""
+
+    socket: socket.socket
+    received: bytearray = field(factory=bytearray)
+    waiting: bytearray = field(factory=bytearray)
+    requests: dict[Any, Pending] = field(factory=dict)
+    greeted: bool = False
+    asked: bool = False
+    eof: bool = False
+    closing: bool = False
+    closed: bool = False
+
+
+@define(eq=False)
+class Taken:
+    """A connection that an operation takes over.
+
+    Attributes:
+        socket: Connected, not blocking; whoever has it closes it.
+        request: The line that asked for it.
+        received: What the asker has sent after that line.
+    """
+
+    socket: socket.socket
+    request: Mapping[str, Any]
+    received: bytes
