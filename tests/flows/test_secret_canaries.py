@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 from attrs import define, field
 
 from tests.flows.hosts import PATIENCE_S, Machine
+from tests.flows.rpc_clients import RpcClient
 
 KEY = "canarykZq7vPx4mWn2Rt9LbY6Hd"
 """The provider's key. It looks like no known kind of key, so that only who knows it can take it out."""
@@ -296,3 +298,37 @@ def test_a_checkpoint_of_a_secret_file_is_for_its_owner_alone(watched: Watched):
     name = str(copy.relative_to(watched.machine.home))
     allowed = {name, str(session.relative_to(watched.machine.home)), "states.txt", done.stdout}
     assert set(watched.found(ENV_VALUE)) <= allowed
+
+
+def test_a_host_that_others_talk_to_and_look_into_shows_no_secret(watched: Watched):
+    """
+    Over RPC, while a command runs: neither a response nor an event, nor what `tree`, `doctor`, `auth`, `models`,
+    `config`, `sessions`, `metrics` and `report` print or pack, holds a key or a password.
+    """
+    machine, home = watched.machine, watched.machine.home
+    machine.extra_env = {"GROQ_API_KEY": KEY, "DATABASE_PASSWORD": PASSWORD, "TMPDIR": str(home / "tmp")}
+    (home / "tmp").mkdir()
+    watched.provider.answers += [calls(**ATTEMPTS), refuses(400), calls(bash={"command": "env; sleep 30"})]
+    client = RpcClient(machine, *watched.address(), "--permission-mode", "full", model=MODEL[1])
+    try:
+        client.run("find secrets")
+        client.ask("bash", command="env; cat /proc/$PPID/environ")
+        client.ask("prompt", message="again")
+        client.event("tool_execution_start")
+        for command in ("get_state", "get_settings", "get_messages", "get_available_models", "get_mcp", "get_tools"):
+            client.ask(command)
+        for arguments in (
+            ("tree", "--json"), ("doctor", "--json"), ("auth",), ("models", "list"), ("config", "show"), ("metrics",),
+            ("sessions", "list"), ("report", "--output", str(home / "report.zip")), ("mcp", "list"),
+        ):  # fmt: skip
+            done = machine.run(*arguments)
+            watched.outputs += [done.stdout, done.stderr]
+    finally:
+        client.kill()
+    watched.outputs.append(json.dumps(client.seen))
+    with zipfile.ZipFile(home / "report.zip") as report:
+        watched.outputs += [report.read(name).decode(errors="replace") for name in report.namelist()]
+
+    assert sum(map(len, watched.outputs)) > 20_000
+    for secret in (KEY, PASSWORD, ENV_VALUE):
+        assert watched.found(secret) == [], secret
