@@ -137,7 +137,7 @@ async def evaluate(request: Mapping[str, Any]) -> Answer:
         if last is None:
             return {"text": ""}
         value = await _run(compile(ast.Expression(last.value), "<eval>", "eval", flags), names)  # type: ignore[attr-defined]
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # `exit()` is a slip of the fingers: the host goes on
         raise Refusal(f"{type(error).__name__}: {error}"[:RESULT_MAX], "raised") from error
     return {"text": bounded(value, RESULT_MAX)}
 

@@ -56,6 +56,7 @@ class Connection:
     eof: bool = False
     closing: bool = False
     closed: bool = False
+    leave_by_s: float | None = None
 
 
 @define(eq=False)

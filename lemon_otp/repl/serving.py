@@ -32,7 +32,7 @@ from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION, BadRequest, encode, 
 HELD_S: Final = 0.3
 _log: Final = logging.getLogger("lemon_otp")
 LEAVE_S: Final = 1.0
-"""How long `close` waits for the thread, which has nothing to wait for itself."""
+"""How long `close` waits for the thread, and the thread for an asker to read its last word and hang up."""
 CONNECTIONS_MAX: Final = 64
 PENDING_MAX: Final = 64
 FEED_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -128,6 +128,7 @@ class ControlSocket:
 
     def _until_deadline(self) -> float | None:
         deadlines = [pending.deadline_s for pending in self._waiting()]
+        deadlines += [each.leave_by_s for each in self._connections if each.leave_by_s is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _waiting(self) -> list[Pending]:
@@ -140,6 +141,8 @@ class ControlSocket:
 
     def _answer_late(self) -> None:
         now_s = time.monotonic()
+        for connection in [each for each in self._connections if (each.leave_by_s or now_s) < now_s]:
+            self._close(connection)
         for pending in self._waiting():
             if pending.deadline_s <= now_s and pending.claim():
                 operation, request = pending.operation, pending.request
@@ -212,7 +215,7 @@ class ControlSocket:
 
     def _ended(self, connection: Connection) -> None:
         """The asker says no more. One with a single question may still listen; any other has gone."""
-        if connection.greeted:
+        if connection.greeted or connection.leave_by_s is not None:
             self._close(connection)
             return
         connection.eof = True
@@ -334,8 +337,15 @@ class ControlSocket:
 
     def _leave_if_idle(self, connection: Connection) -> None:
         done = connection.closing or connection.eof
-        if done and not connection.requests and not connection.waiting and not connection.closed:
+        if not done or connection.requests or connection.waiting or connection.closed:
+            return
+        if connection.eof:
             self._close(connection)
+        elif connection.leave_by_s is None:
+            # Closed with words of the asker's unread, it would not get to read ours.
+            connection.leave_by_s = time.monotonic() + LEAVE_S
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_WR)
 
     def _watch(self, connection: Connection) -> None:
         """Tell the selector what is of interest now."""
