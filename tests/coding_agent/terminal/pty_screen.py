@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,12 @@ def start(
         "LEMON_SESSION_DIR": str(home / "sessions"), "LEMON_RUNTIME_DIR": str(home / "run"),
         "LEMON_LOG_FILE": str(home / "host.log"), **env,
     }  # fmt: skip
-    child = pexpect.spawn(
-        argv[0], argv[1:], dimensions=(rows, columns), env=whole, cwd=str(cwd or ROOT), timeout=PATIENCE_S
-    )
+    # Newer Pythons warn of threads at a fork; the child does nothing but start a program.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = pexpect.spawn(
+            argv[0], argv[1:], dimensions=(rows, columns), env=whole, cwd=str(cwd or ROOT), timeout=PATIENCE_S
+        )
     child.delaybeforesend = None
     screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
     return Pty(child, screen, pyte.ByteStream(screen))
