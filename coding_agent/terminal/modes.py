@@ -47,13 +47,6 @@ class TerminalModes:
             except (termios.error, OSError):
                 return  # the terminal is gone
 
-    def drop_typed(self) -> None:
-        """Forget what was typed and not read yet."""
-        try:
-            termios.tcflush(self.input_fd, termios.TCIFLUSH)
-        except (termios.error, OSError):
-            return
-
     def _attributes(self) -> Any:
         try:
             return termios.tcgetattr(self.input_fd)

@@ -421,8 +421,6 @@ class Screen:
         if question.is_ours:
             question.appeared(now_s)
         else:
-            if question.kind == "permit":
-                self.modes.drop_typed()
             self.output.bell()
             asyncio.get_running_loop().call_later(QUIET_S, self.changed)
 
