@@ -29,6 +29,7 @@ from attrs import field
 from lemon_ai.errors import AiError
 from lemon_ai.models.catalog import find_model
 from lemon_ai.models.model import Model
+from lemon_ai.redaction import names_secret
 from lemon_otp import define
 
 MODEL_VARIABLE: Final = "LEMON_LOCAL_MODEL"
@@ -113,6 +114,7 @@ class LocalServer:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if not names_secret(name)},
             start_new_session=True,
         )
         assert self._child.stdout is not None

@@ -55,6 +55,11 @@ _PATTERNS: tuple[tuple[Pattern, str], ...] = (
 )
 
 
+def names_secret(name: str) -> bool:
+    """Does the name of a variable or a header say that its value is a secret?"""
+    return name.lower() in SECRET_HEADERS or bool(_SECRET_NAME.search(name))
+
+
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without the given secrets and without anything that looks like one."""
     for secret in sorted({secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}, key=len, reverse=True):

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from coding_agent import client
 from coding_agent.session.protocol import Deliver, SessionState
+from coding_agent.tools.environment import child_environment
 from lemon_agent import AgentMessage, AgentTool
 from lemon_ai import find_model
 from lemon_otp import Pid, cast
@@ -200,13 +201,15 @@ class SessionHandle:
     ) -> Ran:
         """Run a program, without a shell; it and what it started are killed when it takes too long.
 
+        Without `env` it gets the environment that tools give to programs: what it needs to work, and no secrets.
+
         Raises:
             OSError: It cannot be started.
         """
         program = await asyncio.create_subprocess_exec(
             *argv,
             cwd=cwd or self.cwd,
-            env=None if env is None else dict(env),
+            env=child_environment(os.environ) if env is None else dict(env),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -1,6 +1,7 @@
 """Extensions beside a session: what they hear, where they have a say, and what their failures do."""
 
 import asyncio
+import os
 import json
 import threading
 from pathlib import Path
@@ -411,6 +412,14 @@ async def test_what_an_extension_can_do_with_a_session(host, extended, tmp_path)
     assert (ran.code, ran.stdout, ran.stderr) == (3, "out\n", "err\n")
     late = await session.exec(["sh", "-c", "sleep 600 & wait"], timeout_s=0.3)
     assert late.killed
+
+
+async def test_a_program_of_an_extension_gets_no_secrets_unless_it_is_given_them(tmp_path, monkeypatch):
+    """By default the environment that tools give to programs; with `env` exactly that."""
+    monkeypatch.setenv("SOME_API_KEY", "canary")
+    session = handle(None, tmp_path, None)
+    assert "canary" not in (await session.exec(["env"])).stdout
+    assert (await session.exec(["env"], env={"PATH": os.environ["PATH"], "A_KEY": "given"})).stdout.count("given") == 1
 
 
 async def test_a_handler_gets_what_it_answers_and_fails_as_itself(runtime):
