@@ -1,8 +1,8 @@
 """Extensions beside a session: what they hear, where they have a say, and what their failures do."""
 
 import asyncio
-import os
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from coding_agent import client
 from coding_agent.errors import CompactionError
 from coding_agent.extensions.api import Extension
 from coding_agent.extensions.calling import HandlerFailed, call_handler
+from coding_agent.extensions.joining import handle
 from lemon_agent import AgentTool, Block, text_result
 from lemon_ai import UserMessage, get_text
 from lemon_ai.testing import Call
@@ -392,8 +393,6 @@ async def test_tools_of_extensions_are_the_sessions_and_names_that_are_taken_are
 async def test_what_an_extension_can_do_with_a_session(host, extended, tmp_path):
     """Messages, names, labels, tools, model, level, programs: each reaches the session."""
     session_pid = await extended(lambda lemon: lemon.on("turn_end", lambda *_: None), turns=("one", "two", "three"))
-    from coding_agent.extensions.joining import handle
-
     session = handle(session_pid, tmp_path, None)
     await host.run(session_pid, "hi")
     await session.send_message("note", "for next time", details={"a": 1})
