@@ -49,7 +49,7 @@ EVENTS: Final = (
 def start_recorder(environ: Mapping[str, str] = os.environ) -> recorder.Recorder:
     """Remember from now on, until the calling process ends; a crash is written to a file."""
     kept = recorder.Recorder.start(EVENTS, on_crash=_writer(crash_folder(environ)))
-    tap = recorder.LogTap(kept)
+    tap = recorder.LogTap(kept.heard)
     for name in LOGGERS:
         logging.getLogger(name).addHandler(tap)
 

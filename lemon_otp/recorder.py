@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from lemon_otp import telemetry
 from lemon_otp.clock import Clock
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime
 from lemon_otp.scheduler import CURRENT
+from lemon_otp.values import define
 
 ENTRIES_MAX: Final = 2_000
 LOG_MAX: Final = 500
@@ -48,6 +49,7 @@ LIFECYCLE: Final = (
 Entry: TypeAlias = dict[str, Any]
 Dump: TypeAlias = Callable[[list[Entry]], None]
 _Raw: TypeAlias = tuple[float, int | None, tuple[str, ...], Mapping[str, Any], Mapping[str, Any]]
+_EMPTIES: Final = frozenset({dict, list, tuple})
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
@@ -133,13 +135,7 @@ class Recorder:
 
     def heard(self, record: logging.LogRecord) -> None:
         """Remember a log record."""
-        process = CURRENT.get(None)
-        try:
-            text = record.getMessage()
-        except Exception as error:
-            text = f"(a log record whose message raised {type(error).__name__})"
-        entry = {"wall_ms": round(record.created * 1000), "pid": None if process is None else process.id}
-        self._log.append({**entry, "level": record.levelname, "logger": record.name, "text": text[:LOG_TEXT_MAX]})
+        self._log.append(log_entry(record))
 
     def log(self, limit: int | None = None, *, about: int | None = None) -> list[Entry]:
         """The last log records, oldest first; `about` as in `entries`."""
@@ -154,15 +150,26 @@ def recorder() -> Recorder | None:
     return found
 
 
-class LogTap(logging.Handler):
-    """Gives a recorder what is logged."""
+def log_entry(record: logging.LogRecord) -> Entry:
+    """A log record as short plain values, with the process that logged it."""
+    process = CURRENT.get(None)
+    try:
+        text = record.getMessage()
+    except Exception as error:
+        text = f"(a log record whose message raised {type(error).__name__})"
+    entry = {"wall_ms": round(record.created * 1000), "pid": None if process is None else process.id}
+    return {**entry, "level": record.levelname, "logger": record.name, "text": text[:LOG_TEXT_MAX]}
 
-    def __init__(self, target: Recorder, level: int = logging.INFO) -> None:
+
+class LogTap(logging.Handler):
+    """Passes log records on, such as to `Recorder.heard`."""
+
+    def __init__(self, heard: Callable[[logging.LogRecord], None], level: int = logging.INFO) -> None:
         super().__init__(level)
-        self.target = target
+        self.heard = heard
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.target.heard(record)
+        self.heard(record)
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
@@ -184,6 +191,8 @@ def _kept(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if isinstance(value, Pid):
+        return repr(value)
+    if kind in _EMPTIES and not value:
         return repr(value)
     from lemon_otp.bounded import bounded  # most events hold plain values
 

@@ -7,10 +7,10 @@ read. A run that is over leaves only its session's sums.
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field
+from attrs import field
 
 from coding_agent import session_registry
-from lemon_otp import Pid, alive, current_runtime, info, monotonic_s, repl, self_pid, telemetry
+from lemon_otp import Pid, alive, current_runtime, define, info, monotonic_s, repl, self_pid, telemetry
 
 HANDLER_ID: Final = "coding_agent.ledger"
 STORED: Final = "coding_agent.ledger"

@@ -6,10 +6,11 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
 from lemon_otp.pid import Pid
 from lemon_otp.repl.operations import Operation
+from lemon_otp.values import define
 
 
 @define(eq=False)

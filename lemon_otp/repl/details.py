@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime
+from lemon_otp.values import frozen
 
 STORED: Final = "repl.details"
 

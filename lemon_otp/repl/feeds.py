@@ -18,7 +18,7 @@ from lemon_otp.exits import Down
 from lemon_otp.machine import Process
 from lemon_otp.pid import Pid
 from lemon_otp.process import monitor, receive
-from lemon_otp.recorder import LIFECYCLE, LogTap, Recorder
+from lemon_otp.recorder import LIFECYCLE, LogTap, log_entry
 from lemon_otp.repl.finding import find, tree_id
 from lemon_otp.repl.operations import Answer, Emit, Refusal
 from lemon_otp.scheduler import CURRENT
@@ -105,11 +105,12 @@ async def follow_log(request: Mapping[str, Any], emit: Emit) -> Answer:
     process = None if target in (None, "") else find(target)
     mark = "" if process is None else f"<pid {process.id} "
 
-    def pass_on(entry: dict[str, Any]) -> None:
+    def heard(record: logging.LogRecord) -> None:
+        entry = log_entry(record)
         if process is None or entry["pid"] == process.id or mark in entry["text"]:
             emit(entry)
 
-    tap = LogTap(_PassOn(pass_on))
+    tap = LogTap(heard)
     loggers = [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.addHandler(tap)
@@ -119,15 +120,3 @@ async def follow_log(request: Mapping[str, Any], emit: Emit) -> Answer:
         for logger in loggers:
             logger.removeHandler(tap)
     return {}
-
-
-class _PassOn(Recorder):
-    """Remembers nothing: passes each log record on."""
-
-    def __init__(self, pass_on: Any) -> None:
-        super().__init__()
-        self.pass_on = pass_on
-
-    def heard(self, record: logging.LogRecord) -> None:
-        super().heard(record)
-        self.pass_on(self.log(1)[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import frozen
+from lemon_otp.values import frozen
 
 Kind: TypeAlias = Literal["look", "act", "feed", "takeover"]
 Request: TypeAlias = Mapping[str, Any]

@@ -147,7 +147,7 @@ async def test_there_is_one_recorder_a_runtime() -> None:
 async def test_log_records_are_remembered_with_their_process(log: logging.Logger) -> None:
     """Bounded, with the number of the process that logged; a message that raises is told."""
     kept = Recorder.start()
-    tap = LogTap(kept)
+    tap = LogTap(kept.heard)
     log.addHandler(tap)
     for number in range(LOG_MAX + 5):
         log.info("line %d", number)
