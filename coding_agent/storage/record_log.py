@@ -72,6 +72,7 @@ class RecordLog:
             loader = Loader(path, file.read_at)
             loader.feed(file.lines())
             loader.finish()
+            loader.tree.to_be_rewritten = loader.report.version < CURRENT
         except BaseException:
             file.close()
             raise

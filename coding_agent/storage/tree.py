@@ -69,6 +69,7 @@ class SessionTree:
         name: The session's name.
         leaf: The position the next entry attaches to.
         bent: Positions whose id or parent here is not what the file says.
+        to_be_rewritten: The next append writes the file anew, as this tree has it.
     """
 
     def __init__(self) -> None:
@@ -83,6 +84,7 @@ class SessionTree:
         self.leaf: int = ROOT
         self.problems = Problems()
         self.bent: set[int] = set()
+        self.to_be_rewritten = False
         self._index: dict[str, int] = {}
         self._disk_ids: dict[int, str] = {}
         self._aliases: dict[str, int] = {}
@@ -213,6 +215,7 @@ class SessionTree:
 
     def straighten(self) -> None:
         """The file was written anew and says now what this tree says."""
+        self.to_be_rewritten = False
         self.bent.clear()
         self._disk_ids.clear()
         self._aliases.clear()
@@ -234,9 +237,11 @@ class SessionTree:
         return self._index[entry_id]
 
     def disk_id(self, position: int) -> str | None:
-        """The id as it stands in the file; None for `ROOT`."""
+        """The id as it stands in the file that the next append leaves behind; None for `ROOT`."""
         if position < 0:
             return None
+        if self.to_be_rewritten:
+            return self.ids[position]
         return self._disk_ids.get(position, self.ids[position])
 
     @property

@@ -7,7 +7,7 @@ import pytest
 
 from coding_agent.storage import copying
 from coding_agent.storage.session_manager import SessionManager
-from tests.coding_agent.storage.support import PI, said, user
+from tests.coding_agent.storage.support import HEADER, PI, chain, entry, said, user, write
 
 FILES = sorted(PI.glob("*.jsonl"))
 
@@ -116,3 +116,18 @@ def test_the_text_of_numbers_survives_a_rewrite(tmp_path):
 
     assert b'"input":0.000009,' in copy.read_bytes()
     assert all(line.startswith(before[:-1]) for before, line in zip(old, new, strict=False))
+
+
+def test_an_id_used_twice_in_an_old_file_leads_its_children_to_the_right_one(tmp_path):
+    """
+    A rewrite gives the second entry of an id a name of its own; what is appended by the same write hangs on that one
+    and not on the first.
+    """
+    path = write(tmp_path / "s.jsonl", *chain("one"), entry("e1", None, "two"), header={**HEADER, "version": 2})
+    with SessionManager.open(path) as manager:
+        manager.append_label("e1~2", "here")
+        manager.append_message(user("three"))
+    with SessionManager.open(path) as manager:
+        assert said(manager.build_context().messages) == ["two", "three"]
+        assert manager.labels == {"e1~2": "here"}
+        assert manager.report.clean()
