@@ -92,7 +92,7 @@ class DemoThread:
 
         try:
             run(self._main)
-        except Exception as error:
+        except BaseException as error:  # also the exit signal that ends its first process
             self._failure = error
         finally:
             self._ready.set()

@@ -1,17 +1,19 @@
 """Edge. A busy tree with things gone wrong in it, for demonstrations and for tests: no key, no network, no files kept.
 
-Tree:  beside the applications: demo_supervisor, with `flaky[n]` that crash and come back, and `slow_reader`, whose
+Tree:  coding_agent.supervisor / demo_supervisor, with `flaky[n]` that crash and come back, and `slow_reader`, whose
        mailbox grows; under session_supervisor the sessions of `SESSIONS`, each at something else
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from coding_agent import client
+from coding_agent.application import add_child
 from coding_agent.model_choice import ModelChoice
 from coding_agent.permissions.approver import PermissionAnswer, PermissionRequest
 from coding_agent.safety import HEADLESS, Safety
@@ -21,6 +23,7 @@ from coding_agent.settings import Settings
 from coding_agent.starting import session_options
 from lemon_agent import AgentTool, AgentToolResult, text_result
 from lemon_otp import (
+    CallFailed,
     DynamicSupervisor,
     GenServer,
     NoReply,
@@ -136,7 +139,8 @@ async def start_demo(settings: Settings, choice: ModelChoice) -> dict[str, Pid]:
     for part in SESSIONS:
         sessions[part.name] = pid = await start_session(_options(part, settings, choice))
         spawn(_talk, pid, part, label=f"demo[{part.name}]")
-    await DynamicSupervisor.start_link(name=SUPERVISOR, max_restarts=1_000, max_seconds=1.0)
+    often = DynamicSupervisor.child_spec(id=SUPERVISOR, name=SUPERVISOR, max_restarts=1_000, max_seconds=1.0)
+    await add_child(often)
     for number in range(FLAKY):
         await DynamicSupervisor.start_child(SUPERVISOR, Flaky.child_spec(number, id=f"flaky[{number}]"))
     await DynamicSupervisor.start_child(SUPERVISOR, SlowReader.child_spec(None, id="slow_reader", name="slow_reader"))
@@ -152,12 +156,13 @@ def _options(part: Part, settings: Settings, choice: ModelChoice) -> SessionOpti
 
 async def _talk(session: Pid, part: Part) -> None:
     """Prompt a session; one that talks is prompted again and again."""
-    while session.alive:
-        await client.prompt(session, part.prompt)
-        await client.wait_for_idle(session)
-        if not part.again:
-            return
-        await sleep_s(PAUSE_S)
+    with suppress(CallFailed):  # somebody has ended it
+        while session.alive:
+            await client.prompt(session, part.prompt)
+            await client.wait_for_idle(session)
+            if not part.again:
+                return
+            await sleep_s(PAUSE_S)
 
 
 def is_running() -> bool:

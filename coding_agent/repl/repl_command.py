@@ -38,8 +38,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if arguments.json and arguments.once is None:
         raise BadUsage("--json goes with --once COMMAND")
     if arguments.attach is None:
+        from coding_agent import logs
         from coding_agent.demo_host import DemoThread
 
+        logs.set_up(environ)  # what crashes in the demo is no concern of this terminal
         with DemoThread(unsafe=arguments.unsafe) as demo, repl_shell.Asker(demo.socket) as asker:
             return _look(asker, arguments, "a demo host runs in this process", environ)
     from coding_agent.repl.attaching import attach
