@@ -15,6 +15,7 @@ from coding_agent.permissions.rules import Kind, Rule, host_of, match_host, matc
 Mode: TypeAlias = Literal["ask", "edit", "full", "plan"]
 MODES: Final[Sequence[Mode]] = ("ask", "edit", "full", "plan")
 Verdict: TypeAlias = Kind
+BROWSER: Final = "browser"
 
 
 @frozen
@@ -166,7 +167,7 @@ class Policy:
             case Use(tool, harmless=harmless):
                 if harmless or self.mode == "full":
                     return ALLOWED
-                return Judgement("ask", f"{_shown(action)}: the tool {tool}", (Rule("allow", tool),))
+                return Judgement("ask", f"{_shown(action)}: the tool {tool}", (_for_use(action),))
             case _:
                 assert_never(action)
 
@@ -235,6 +236,13 @@ def _shown(action: Action) -> str:
 def _for_host(action: Fetch) -> tuple[Rule, ...]:
     host = host_of(action.url)
     return () if host is None else (Rule("allow", action.tool, host),)
+
+
+def _for_use(action: Use) -> Rule:
+    """A rule for the tool; of one that has several actions, for this one: to click is not to go anywhere."""
+    if action.tool != BROWSER:
+        return Rule("allow", action.tool)
+    return Rule("allow", action.tool, f"{action.subject.partition(' ')[0]} *")
 
 
 def _for_file(shown: str) -> tuple[Rule, ...]:

@@ -421,6 +421,14 @@ def test_the_policy_judges_where_it_goes_and_what_it_does(folder: Path) -> None:
     assert tool_use("browser", {"action": "navigate", "url": "https://a.test/"}, guard).actions == (
         Fetch("browser", "https://a.test/"),
     )
+    policy = Policy("ask")
+    click = tool_use("browser", {"action": "click", "selector": "e1"}, guard).actions
+    judged = policy.judge(click)
+    assert (judged.verdict, [str(rule) for rule in judged.needs]) == ("ask", ["browser(click *)"])
+    always = policy.with_rules(judged.needs)
+    assert always.judge(click).verdict == "allow"
+    assert always.judge((Fetch("browser", "https://a.test/"),)).verdict == "ask"
+    assert always.judge(tool_use("browser", {"action": "type", "selector": "e1"}, guard).actions).verdict == "ask"
     for action, harmless in (("read", True), ("screenshot", True), ("click", False), ("type", False)):
         (use,) = tool_use("browser", {"action": action, "selector": "e1"}, guard).actions
         assert isinstance(use, Use)
