@@ -366,3 +366,21 @@ async def test_too_many_askers_and_too_many_questions_are_refused(path: Path) ->
     assert sorted(answer["code"] for answer in answers if answer).count("bad_request") == 1
     for each in [*lines, one_more]:
         each.close()
+
+
+async def test_askers_that_come_and_go_leave_nothing_behind(path: Path, runtime: Any) -> None:
+    """Neither connections nor processes, however they leave."""
+    before = len(runtime.processes)
+    for number in range(60):
+        line = await Line.open(path)
+        await line.greet()
+        line.say(id=1, op="trace", target="attached", events=True)
+        line.say(id=2, op="tree")
+        if number % 3:
+            assert (await line.hear() or {})["ok"]
+        line.close()
+    while len(runtime.processes) > before:
+        await asyncio.sleep(0.01)
+    last = await Line.open(path)
+    await last.greet()
+    last.close()

@@ -5,10 +5,13 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lemon_otp import repl, run
 from lemon_otp.process import current_runtime, self_pid, send
@@ -20,6 +23,9 @@ from lemon_otp.repl_shell.asking import Asker, Unreachable
 from lemon_otp.repl_shell.drawing import PlainDrawing
 from lemon_otp.repl_shell.shell import DONE, FAILED, USAGE, Shell, run_once
 from tests.lemon_otp.repl.conftest import start_tree
+
+
+LINES = [b'{"op":"hello","version":1}\n', b'{"op":"tree","id":1}\n', b'{"op":"cancel","id":1}\n', b"\n"]
 
 
 class Served:
@@ -228,3 +234,24 @@ def test_the_program_does_one_command_and_says_how_it_went(served: Served, capsy
     assert "the_keeper" in shown.out
     assert '"code": "not_found"' in shown.out
     assert "error: no host answers at /nowhere" in shown.err
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.lists(
+        st.binary(max_size=200) | st.sampled_from([b'{"op":"hello","version":1}\n', b'{"op":"tree","id":1}\n'])
+    )
+)
+def test_whatever_is_said_to_a_host_it_answers_in_json_and_goes_on(served: Served, said: list[bytes]) -> None:
+    """Any bytes in any order: lines of JSON come back, or the end."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(served.path))
+        with suppress(OSError):
+            connection.sendall(b"".join(said))
+            connection.shutdown(socket.SHUT_WR)
+        heard = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    for line in heard.splitlines():
+        assert "ok" in json.loads(line)
+    with Asker(served.path) as asker:
+        assert asker.ask("apps")["ok"]
