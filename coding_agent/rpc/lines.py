@@ -1,10 +1,16 @@
 """Edge. A client of the protocol that speaks in lines of bytes, whatever brings them."""
 
 from collections.abc import Callable
+from typing import Final
 
 from coding_agent.hosting.desk import Desk
 from coding_agent.rpc.connection import RpcConnection, parse_failure
 from coding_agent.rpc.framing import LINE_BYTES_MAX, BadLine, LineSplitter, TooLong, decode, encode
+
+CONGESTED: Final = 32 * 1024 * 1024
+"""Once a client leaves so much unread, it is not told what a later event says too."""
+BACKLOG_MAX: Final = 512 * 1024 * 1024
+"""A client that leaves so much unread is gone for us; one prompt of the longest kind is told of several times over."""
 
 
 class LineClient:

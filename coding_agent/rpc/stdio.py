@@ -13,14 +13,10 @@ from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.first_session import first_session
 from coding_agent.hosting.running import Body, HostRun, Interrupted
-from coding_agent.rpc.lines import LineClient
+from coding_agent.rpc.lines import BACKLOG_MAX, CONGESTED, LineClient
 from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
 from lemon_otp import CallFailed, receive, self_pid
 
-CONGESTED: Final = 32 * 1024 * 1024
-"""Once a client leaves so much unread, it is not told what a later event says too."""
-BACKLOG_MAX: Final = 512 * 1024 * 1024
-"""A client that leaves so much unread is gone for us."""
 ENDING_S: Final = 15.0
 """How long a client that is gone keeps the program, at most."""
 

@@ -3,7 +3,7 @@
 Tree:  coding_agent.supervisor / client_supervisor / client[n], temporary
 Owns:  the connection and a desk; the session is the host's and goes on without it
 
-A client that is killed, closes its end, leaves 64 MiB unread or talks nonsense ends its own process and nothing else.
+A client that is killed, closes its end, leaves 512 MiB unread or talks nonsense ends its own process and nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coding_agent.errors import BadUsage, CodingAgentError, SessionNotRunning
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.options import Wanted
 from coding_agent.rpc.framing import encode
-from coding_agent.rpc.lines import LineClient
+from coding_agent.rpc.lines import CONGESTED, LineClient
 from coding_agent.serving.socket_pipe import Came, PeerGone, PeerSilent, SocketPipe
 from lemon_otp import CallFailed, MaxChildren, OtpError, TaskSupervisor, receive, repl, self_pid, whereis
 
@@ -83,7 +83,8 @@ async def _serve(desk: Desk, pipe: SocketPipe, request: Mapping[str, Any], early
         raise
     cwd = str(desk.host.settings.cwd)
     pipe.write(encode({"ok": True, "session": session.session_id, "file": str(session.file), "cwd": cwd}))
-    client = LineClient(desk, pipe.write, deltas=request.get("rpcDeltas") is True)
+    deltas = request.get("rpcDeltas") is True
+    client = LineClient(desk, pipe.write, deltas=deltas, congested=lambda: pipe.backlog > CONGESTED)
     try:
         await desk.look_at(session, reason="start")
         client.feed(early)

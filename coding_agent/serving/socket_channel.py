@@ -17,6 +17,7 @@ from typing import Any, Final
 from coding_agent.errors import HostUnreachable
 from coding_agent.rpc.connection import failure
 from coding_agent.rpc.framing import BadLine, LineSplitter, TooLong, decode, encode
+from coding_agent.rpc.lines import BACKLOG_MAX
 from coding_agent.serving.socket_pipe import Came, PeerGone, PeerSilent, SocketPipe
 from lemon_otp import Pid, receive, self_pid, send, spawn_link
 
@@ -127,7 +128,7 @@ class SocketChannel:
 
 
 async def _run(path: Path, request: Mapping[str, Any], ready: asyncio.Future[SocketChannel]) -> None:
-    splitter = LineSplitter()
+    splitter = LineSplitter(BACKLOG_MAX)  # a host may have more to say than anybody may say to it
     try:
         pipe = await SocketPipe.to(path, self_pid())
     except OSError as error:

@@ -11,10 +11,9 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from coding_agent.rpc.lines import BACKLOG_MAX
 from lemon_otp import Pid, frozen, send
 
-UNREAD_MAX: Final = 64 * 1024 * 1024
-"""A peer that leaves so many bytes unread is gone for us."""
 PIECES_MAX: Final = 64
 """So many pieces are read ahead of what the process has taken."""
 
@@ -45,7 +44,7 @@ class PeerGone:
 class SocketPipe(asyncio.Protocol):
     """One end of a connection. Made with `over` or `to`; `listener` gets `Came`, `PeerSilent` and `PeerGone`."""
 
-    def __init__(self, listener: Pid, unread_max: int = UNREAD_MAX) -> None:
+    def __init__(self, listener: Pid, unread_max: int = BACKLOG_MAX) -> None:
         self._listener = listener
         self._unread_max = unread_max
         self._transport: asyncio.Transport | None = None
@@ -53,7 +52,7 @@ class SocketPipe(asyncio.Protocol):
         self._reason = "the other side has closed the connection"
 
     @classmethod
-    async def over(cls, connected: socket.socket, listener: Pid, *, unread_max: int = UNREAD_MAX) -> SocketPipe:
+    async def over(cls, connected: socket.socket, listener: Pid, *, unread_max: int = BACKLOG_MAX) -> SocketPipe:
         """A pipe over a connected socket, which is the pipe's from here on."""
         connected.setblocking(False)
         pipe = cls(listener, unread_max)
@@ -76,9 +75,14 @@ class SocketPipe(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(data)
-        if self._transport.get_write_buffer_size() > self._unread_max:
+        if self.backlog > self._unread_max:
             self._reason = f"{self._unread_max} bytes were left unread"
             self._transport.abort()
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait to be sent."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def taken(self) -> None:
         """The listener is done with one piece."""

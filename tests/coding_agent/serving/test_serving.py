@@ -248,6 +248,18 @@ def test_lines_end_at_line_feeds_only_and_may_be_long(machine):
     assert [blocks[0]["text"] for blocks in said] == [odd]
 
 
+@pytest.mark.requirement("BR-155")
+def test_a_client_that_reads_is_kept_however_much_comes_at_once(machine):
+    """A prompt of 25 MB is told of several times over, in one burst; whoever reads it is still there afterwards."""
+    with served(machine) as host, host.client() as one:
+        one.prompt("long " * 5_000_000 + "\n@text short")
+        assert one.answer() == "short"
+        told = [
+            message for message in one.seen if len(str(message.get("message", message.get("messages")))) > 25_000_000
+        ]
+        assert [message["type"] for message in told] == ["message_start", "message_end", "agent_end"]
+
+
 def test_only_one_host_serves_a_folder(machine, tmp_path):
     """The second is refused with the process of the first; another folder has a host of its own."""
     elsewhere = tmp_path / "elsewhere"
