@@ -26,9 +26,9 @@ from lemon_otp.scheduler import MAIL, READY, Scheduler
 from lemon_otp.server_process import ServerProcess
 
 __all__ = [
-    "ProcessInfo", "TreeNode", "age_s", "applications", "child_of", "children_of", "facts_of", "function_name", "info",
-    "messages", "module_of", "payload", "printable", "registries", "render", "state_of", "streams", "tables", "to_json",
-    "tree", "walk",
+    "ProcessInfo", "TreeNode", "age_s", "applications", "child_of", "children_of", "facts_of", "function_name",
+    "info", "messages", "messages_handled", "module_of", "payload", "printable", "registries", "render", "state_of",
+    "streams", "tables", "to_json", "tree", "walk",
 ]  # fmt: skip
 
 Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
@@ -327,6 +327,11 @@ def module_of(process: Process) -> str | None:
         return type(process.server).__module__
     entry = process.entry[0] if type(process.entry) is tuple else process.entry
     return getattr(entry, "__module__", None)
+
+
+def messages_handled(pid: Pid) -> int:
+    """How many messages a process has taken; what was taken between two looks says whether it gets anywhere."""
+    return pid.handled if isinstance(pid, Process) else 0
 
 
 def function_name(process: Process) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from attrs import field
 
 from coding_agent import session_registry
-from lemon_otp import Pid, alive, current_runtime, define, info, monotonic_s, repl, self_pid, telemetry
+from lemon_otp import Pid, alive, current_runtime, define, info, introspect, monotonic_s, repl, self_pid, telemetry
 
 HANDLER_ID: Final = "coding_agent.ledger"
 STORED: Final = "coding_agent.ledger"
@@ -59,6 +59,7 @@ class Run:
         calls: Model calls under way.
         tools: Tool calls under way, by their ids.
         asking: Calls whose permission is asked for, and since when.
+        told: How many messages the agent had taken when somebody last looked: pieces of an answer are no events here.
     """
 
     session_id: str
@@ -69,6 +70,7 @@ class Run:
     calls: dict[int, float] = field(factory=dict)
     tools: dict[str, Working] = field(factory=dict)
     asking: dict[str, float] = field(factory=dict)
+    told: int | None = None
 
     def phase(self) -> tuple[str, str, float]:
         """What it waits for, the tool if that is one, and since when."""
@@ -228,6 +230,9 @@ class Ledger:
         runs = {run.session_id: run for run in list(self.runs.values()) if alive(run.loop)}
         found = {run.loop: _detail(run, now_s) for run in runs.values()}
         for session_id, pid in sessions.items():
+            if session_id in runs:
+                _notice(runs[session_id], pid, now_s)
+                found[runs[session_id].loop] = _detail(runs[session_id], now_s)
             used = self.used.get(session_id, Used())
             run = runs.get(session_id)
             base = repl.Detail({"phase": "idle"}) if run is None else _detail(run, now_s)
@@ -235,6 +240,16 @@ class Ledger:
                 base.shown, base.elapsed_s, base.progress_s, used.tokens, used.cost, tuple(below.get(session_id, ()))
             )
         return found
+
+
+def _notice(run: Run, session: Pid, now_s: float) -> None:
+    """A run has got on since the last look when its agent has taken anything, such as a piece of the model's answer."""
+    agent = getattr(getattr(session, "state", None), "agent", None)
+    if isinstance(agent, Pid):
+        taken = introspect.messages_handled(agent)
+        if run.told is not None and taken != run.told:
+            run.progress_s = now_s
+        run.told = taken
 
 
 def _detail(run: Run, now_s: float) -> repl.Detail:

@@ -1,5 +1,6 @@
 """What can be asked of a host beside what every tree answers."""
 
+import asyncio
 from typing import Any
 
 import pytest_asyncio
@@ -8,7 +9,8 @@ from coding_agent import client
 from coding_agent.control.operations import add_host_operations
 from coding_agent.events import Settled
 from coding_agent.repl.ledger import Ledger
-from lemon_agent import AgentTool, ToolExecutionStart
+from lemon_agent import AgentTool, MessageUpdate, ToolExecutionStart
+from lemon_ai import Fold
 from lemon_ai.testing import Call, Say
 from lemon_otp import exit_signal, repl, sleep_s, spawn
 from lemon_otp.testing import settle
@@ -108,3 +110,38 @@ async def test_operations_that_were_added_before_stay(host: Host) -> None:
     repl.add_operation(mine)
     add_host_operations()
     assert (await ask("sessions"))["mine"]
+
+
+async def test_a_model_that_talks_gets_on_and_one_that_is_silent_does_not(asked: Host) -> None:
+    """From one look to the next: pieces of an answer count, though they are no events of their own."""
+    pieces = asyncio.Event()
+
+    async def talks(model: Any, context: Any, options: Any) -> Any:
+        async def said() -> Any:
+            fold = Fold(model)
+            for event in (*fold.start(), *fold.text("a few words ")):
+                yield event
+            await pieces.wait()
+            for event in fold.text("and more"):
+                yield event
+            await sleep_s(3600)
+
+        return said()
+
+    session = await asked.session([Say("unused")], agent_settings={"stream_fn": talks})
+    await client.prompt(session, "go")
+    await asked.until(MessageUpdate)
+    await settle()
+
+    async def progress_s() -> float:
+        (told,) = (await ask("sessions"))["sessions"]
+        return told["progress_s"]
+
+    await progress_s()
+    await asyncio.sleep(0.05)
+    silent_s = await progress_s()
+    pieces.set()
+    await asked.until(MessageUpdate)
+    await settle()
+    assert await progress_s() < silent_s
+    await ask("abort", target=session.id)

@@ -24,7 +24,6 @@ from lemon_otp.repl_shell.drawing import PlainDrawing
 from lemon_otp.repl_shell.shell import DONE, FAILED, USAGE, Shell, run_once
 from tests.lemon_otp.repl.conftest import start_tree
 
-
 LINES = [b'{"op":"hello","version":1}\n', b'{"op":"tree","id":1}\n', b'{"op":"cancel","id":1}\n', b"\n"]
 
 
