@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, cast
 from weakref import WeakSet
 
 from lemon_otp import event_stream_guard as guard
@@ -45,7 +45,6 @@ PushResult: TypeAlias = Literal["ok", "overflow", "canceled"]
 
 HELD_STREAMS: Final = "streams"
 """Where a runtime keeps, weakly, the streams that somebody holds."""
-DEFAULT_TERMINALS: Final = Terminals()
 _UNSEEN: Final = object()
 _END: Final = object()
 _log: Final = logging.getLogger(__name__)
@@ -53,6 +52,8 @@ _log: Final = logging.getLogger(__name__)
 
 class EventStream(Generic[E, R]):
     """A bounded stream of events with one terminal event, made by `start`.
+
+    A package above derives a class of its own to name its terminal events once, in `TERMINALS`.
 
     Everything but reading, `result` and `push_async` must be called on the thread of the event loop.
     """
@@ -75,6 +76,9 @@ class EventStream(Generic[E, R]):
         "_waiting",
         "pid",
     )
+
+    TERMINALS: ClassVar[Terminals] = Terminals()
+    """The terminal events of a stream whose `start` is not told of others."""
 
     pid: Pid
     """The stream's guard process."""
@@ -105,7 +109,7 @@ class EventStream(Generic[E, R]):
         drop_strategy: DropStrategy = "error",
         timeout_ms: int | None = 300_000,
         cancel_grace_ms: int = guard.CANCEL_GRACE_MS,
-        terminals: Terminals = DEFAULT_TERMINALS,
+        terminals: Terminals | None = None,
         link: bool = False,
     ) -> Self:
         """An open, empty stream.
@@ -120,7 +124,7 @@ class EventStream(Generic[E, R]):
             timeout_ms: The stream is canceled with `timeout` when it is still open after this time; None for never.
             cancel_grace_ms: How long an attached task may take to end after a cancel before it is killed. A value
                 that is no positive whole number means 100.
-            terminals: The terminal events of this stream.
+            terminals: The terminal events of this stream; those of its class by default.
             link: Also link the guard process to the caller, so that a crash of either takes the other along.
 
         Raises:
@@ -128,7 +132,7 @@ class EventStream(Generic[E, R]):
         """
         if timeout_ms is not None and (isinstance(timeout_ms, bool) or timeout_ms < 0):
             raise ValueError(f"timeout_ms must be a positive number of milliseconds or None, not {timeout_ms!r}")
-        stream = cls(EventQueue(max_queue, drop_strategy), terminals)
+        stream = cls(EventQueue(max_queue, drop_strategy), terminals or cls.TERMINALS)
         watched = guard.Watched(
             owner=guard.caller() if owner == "caller" else owner,
             runner=runner,

@@ -5,16 +5,19 @@ Needs `prompt-toolkit`; answers are drawn with `rich` where it is installed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lemon_otp.repl_shell.asking import Unreachable
+from lemon_otp.repl_shell.asking import Asker, Unreachable
 from lemon_otp.repl_shell.shell import DONE, FAILED, Shell
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
+TRIES: Final = 3
+PAUSE_S: Final = 0.1
 EXTRA: Final = "the prompt needs prompt-toolkit: pip install 'lemon-agents[terminal]'"
 
 
@@ -44,9 +47,27 @@ def prompt(shell: Shell, title: str, *, history: Path | None = None) -> int:
         except KeyboardInterrupt:
             continue
         except Unreachable as gone:
-            print(f"error: {gone}")
-            if gone.code != "no_answer":
+            if gone.code == "no_answer":
+                print(f"error: {gone}")
+            elif _connected_again(shell):
+                print("(the connection was closed; connected again)")
+            else:
+                print(f"error: {gone}")
                 return FAILED
+
+
+def _connected_again(shell: Shell) -> bool:
+    """Whether the host is there after all: what listens in it may have been started anew."""
+    for _ in range(TRIES):
+        try:
+            fresh = Asker(shell.asker.path, timeout_s=shell.asker.timeout_s)
+        except Unreachable:
+            time.sleep(PAUSE_S)
+            continue
+        shell.asker.close()
+        shell.asker = fresh
+        return True
+    return False
 
 
 def _session(shell: Shell, history: Path | None) -> PromptSession[str]:

@@ -156,6 +156,12 @@ def test_the_busiest_processes_are_shown_live_until_they_are_left(demo: Demo, pe
     assert person.pty.modes_left_on() == set()
 
 
+def test_the_prompt_connects_again_when_the_listener_was_started_anew(demo: Demo, person: Person) -> None:
+    """Even killing what it talks to does not end it."""
+    person.says("kill listener", until="connected again")
+    person.says("apps", until="coding_agent.supervisor")
+
+
 def test_a_host_that_ends_while_it_is_looked_at_is_said(own_demo: Demo) -> None:
     """The prompt says so and ends, with exit code 1."""
     for person in looking(own_demo):
