@@ -1,5 +1,6 @@
 """Edge. The web application of the observer: the page, its feed, its questions. The guard stands before it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from coding_agent.observer.watching import Watching
 
 BODY_MAX: Final = 64 * 1024
+BODY_S: Final = 10.0
+"""What the rest of a request may take."""
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -38,7 +41,7 @@ def page_files() -> dict[str, tuple[str, bytes]]:
 def application(watching: "Watching") -> "Starlette":
     """The application that shows what `watching` knows."""
     from starlette.applications import Starlette
-    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
     page = page_files()
@@ -71,10 +74,14 @@ def application(watching: "Watching") -> "Starlette":
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _problem(Problem(415, "the request must be JSON"))
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > BODY_MAX:
-                return _problem(Problem(413, "the request is too long"))
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > BODY_MAX:
+                        return _problem(Problem(413, "the request is too long"))
+        except TimeoutError:
+            return _problem(Problem(408, "the request did not come to its end"))
         try:
             wanted = json.loads(bytes(body))
         except (ValueError, RecursionError):
@@ -84,7 +91,7 @@ def application(watching: "Watching") -> "Starlette":
         return await _answered(questions.act(wanted))
 
     def _problem(problem: Problem) -> "Response":
-        return JSONResponse({"error": problem.text}, problem.status)
+        return Response(_json({"error": problem.text}), problem.status, media_type="application/json")
 
     async def _answered(question: Any) -> "Response":
         try:

@@ -45,11 +45,13 @@ class WebServer:
         """
         from uvicorn import Config, Server
 
+        from coding_agent.observer.connections import Connection
+
         bound = _bound(at)
         try:
             config = Config(
                 app,
-                http="h11",
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

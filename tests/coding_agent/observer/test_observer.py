@@ -295,6 +295,7 @@ async def test_a_session_is_shown_steered_and_aborted(page, host):
         ('{"op": "kill"}', {}, 400),
         ('{"op": "kill", "target": true}', {}, 400),
         ('{"op": "kill", "target": "no-such"}', {}, 409),
+        ('{"op": "kill", "target": "\\ud800"}', {}, 409),
         ('{"op": "abort", "session": "no-such"}', {}, 404),
         ('{"op": "kill", "target": 1}', {"content-type": "text/plain"}, 415),
     ],
