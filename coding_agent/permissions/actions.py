@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from coding_agent.permissions.parts import ReadsFile, Run, Unclear, WritesFile
 from coding_agent.permissions.policy import Action, Fetch, FileAccess, InShell, Use
@@ -33,6 +33,13 @@ class ToolUse:
     actions: tuple[Action, ...]
     asks_guard: tuple[tuple[str, Purpose], ...] = ()
     shown: str = ""
+
+
+def also_read(change: Action) -> tuple[Action, ...]:
+    """A change of a part of a file, whose surroundings the model is shown: so it must be one it may read."""
+    if not isinstance(change, FileAccess):
+        return (change,)
+    return change, evolve(change, tool="read", writes=False, protected=None)
 
 
 def tool_use(tool: str, args: Mapping[str, Any], guard: PathGuard) -> ToolUse:
@@ -68,7 +75,8 @@ class _Finder:
         if tool in READS:
             yield self.file(tool, str(args.get("path") or "."), "read")
         elif tool in WRITES:
-            yield self.file(tool, str(args.get("path") or ""), "write", tolerant=tool != "write")
+            changed = self.file(tool, str(args.get("path") or ""), "write", tolerant=tool != "write")
+            yield from (changed,) if tool == "write" else also_read(changed)
         elif tool == "patch":
             yield from self.patch(args)
         elif tool == "bash":
@@ -106,7 +114,7 @@ class _Finder:
             yield Use("patch", "", harmless=True)
             return
         for operation in operations:
-            yield self.file("patch", operation.path, "write")
+            yield from also_read(self.file("patch", operation.path, "write"))
             if operation.move_to is not None:
                 yield self.file("patch", operation.move_to, "write")
 

@@ -119,6 +119,19 @@ def test_tools_with_the_same_effect_share_their_rules(guard):
     assert verdict(guard, held, "process", action="poll", id="x") == "allow"
 
 
+def test_what_may_not_be_read_may_not_be_changed_in_part(guard):
+    """An edit or a patch shows lines around the change, and what is there when it does not fit; a write does not."""
+    held = policy("full", deny=["read(src/**)"])
+
+    assert verdict(guard, held, "edit", path="src/a.py", old_text="a", new_text="b") == "deny"
+    assert verdict(guard, held, "hashline_edit", path="src/a.py", edits=[]) == "deny"
+    patch = "*** Begin Patch\n*** Update File: src/x.py\n@@\n-x\n+y\n*** End Patch"
+    assert verdict(guard, held, "patch", patch_text=patch) == "deny"
+    assert verdict(guard, held, "write", path="src/new.py", content="x") == "allow"
+    assert verdict(guard, policy("plan"), "edit", path="src/a.py", old_text="a", new_text="b") == "deny"
+    assert verdict(guard, policy("edit"), "edit", path="src/a.py", old_text="a", new_text="b") == "allow"
+
+
 def test_a_rule_about_a_path_sees_where_it_really_leads(guard, tmp_path):
     """A link, `..` or another spelling leads to the same file and the same rule."""
     (tmp_path / "work" / "alias").symlink_to("src")
