@@ -19,7 +19,7 @@ from lemon_agent.errors import (
     ToolError,
     WaitTimeout,
 )
-from lemon_agent.event_stream import TERMINALS, AgentEventStream
+from lemon_agent.event_stream import TERMINALS, EventStream
 from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
@@ -94,7 +94,6 @@ __all__ = [
     "AgentEvent",
     "AgentEventBatch",
     "AgentEventMessage",
-    "AgentEventStream",
     "AgentKey",
     "AgentLoopConfig",
     "AgentMessage",
@@ -113,6 +112,7 @@ __all__ = [
     "Delivery",
     "ErrorEvent",
     "ErrorInfo",
+    "EventStream",
     "Execute",
     "Flush",
     "InvalidTool",

@@ -11,7 +11,15 @@ from typing import Any, assert_never
 
 from lemon_agent import agent_protocol as ask
 from lemon_agent.agent_runs import Work, begin, finish_if_over, heard, overdue, take, timed_out
-from lemon_agent.agent_state import AgentOptions, AgentState, Progress, Queues, as_messages, as_queued
+from lemon_agent.agent_state import (
+    AgentOptions,
+    AgentState,
+    Progress,
+    Queues,
+    as_messages,
+    as_queued,
+    checked_messages,
+)
 from lemon_agent.errors import (
     AgentError,
     AlreadyStreaming,
@@ -21,7 +29,7 @@ from lemon_agent.errors import (
     WaitTimeout,
 )
 from lemon_agent.events import AgentMessage
-from lemon_agent.inbox import Inbox, QueueMode, Taken, queue_mode
+from lemon_agent.inbox import Inbox, QueueMode, Taken
 from lemon_agent.loop.conversation import Conversation
 from lemon_agent.outbox import DIRECT, Delivery, Flush, Outbox
 from lemon_agent.tools import AgentTool
@@ -102,7 +110,10 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
 
     @staticmethod
     def steer(agent: Address, message: Any, system_prompt: str | None = None) -> None:
-        """Put a text or a message into the conversation after the current turn; when idle, into the next run."""
+        """Put a text or a message into the conversation after the current turn; when idle, into the next run.
+
+        Several messages may be given as a list, here and to the three below; they queue up one behind the other.
+        """
         cast(agent, ask.Steer(as_queued(message, system_prompt)))
 
     @staticmethod
@@ -199,27 +210,27 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
     @staticmethod
     async def set_system_prompt(agent: Address, system_prompt: str) -> None:
         """Let this be the system prompt from the next run on."""
-        await call(agent, ask.Configure({"system_prompt": system_prompt}))
+        await _configure(agent, system_prompt=system_prompt)
 
     @staticmethod
     async def set_model(agent: Address, model: Model) -> None:
-        """Let this model answer from the next run on."""
-        await call(agent, ask.Configure({"model": model}))
+        """Let this model answer from the next run on. Raises TypeError for what is no model."""
+        await _configure(agent, model=model)
 
     @staticmethod
     async def set_thinking_level(agent: Address, level: str) -> None:
         """Let the model think this hard from the next run on."""
-        await call(agent, ask.Configure({"thinking_level": level}))
+        await _configure(agent, thinking_level=level)
 
     @staticmethod
     async def set_tools(agent: Address, tools: Iterable[AgentTool]) -> None:
-        """Offer these tools from the next run on."""
-        await call(agent, ask.Configure({"tools": tuple(tools)}))
+        """Offer these tools from the next run on. Raises TypeError for what is no tool."""
+        await _configure(agent, tools=tuple(tools))
 
     @staticmethod
     async def set_session_id(agent: Address, session_id: str | None) -> None:
         """Let the conversation have this name from the next run on."""
-        await call(agent, ask.Configure({"session_id": session_id}))
+        await _configure(agent, session_id=session_id)
 
     @staticmethod
     async def get_session_id(agent: Address) -> str | None:
@@ -230,7 +241,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
     @staticmethod
     async def set_steering_mode(agent: Address, mode: str) -> None:
         """Let one drain of the steering queue take this much, from the next one on."""
-        await call(agent, ask.Configure({"steering_mode": queue_mode(mode)}))
+        await _configure(agent, steering_mode=mode)
 
     @staticmethod
     async def get_steering_mode(agent: Address) -> QueueMode:
@@ -241,7 +252,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
     @staticmethod
     async def set_follow_up_mode(agent: Address, mode: str) -> None:
         """Let one drain of the follow-up queue take this much, from the next one on."""
-        await call(agent, ask.Configure({"follow_up_mode": queue_mode(mode)}))
+        await _configure(agent, follow_up_mode=mode)
 
     @staticmethod
     async def get_follow_up_mode(agent: Address) -> QueueMode:
@@ -251,13 +262,13 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
 
     @staticmethod
     async def replace_messages(agent: Address, messages: Iterable[AgentMessage]) -> None:
-        """Let this be the conversation. A run that is going on keeps its own."""
-        await call(agent, ask.ReplaceMessages(tuple(messages)))
+        """Let this be the conversation; TypeError for what is no message. A run that is going on keeps its own."""
+        await call(agent, ask.ReplaceMessages(checked_messages(messages)))
 
     @staticmethod
     async def append_message(agent: Address, message: AgentMessage) -> None:
-        """Add a message to the conversation, without a run and without an event."""
-        await call(agent, ask.AppendMessage(message))
+        """Add a message to the conversation, without a run and without an event. Raises as `replace_messages`."""
+        await call(agent, ask.AppendMessage(*checked_messages((message,))))
 
     # Server side: runs in the process, one message at a time.
 
@@ -290,8 +301,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
             case ask.ClearQueues():
                 return Reply(_clear(work, message), work)
             case ask.Configure(changes):
-                work.configure(changes)
-                return Reply(None, work)
+                return Reply(work.configure(changes), work)
             case ask.GetOption(name):
                 return Reply(getattr(work.options, name), work)
             case ask.ReplaceMessages(messages):
@@ -308,13 +318,13 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
             case ask.Abort(reason):
                 work.abort(reason)
             case ask.Steer(queued):
-                work.inbox = work.inbox.steer(queued)
+                work.inbox = work.inbox.steer(*queued)
                 work.answer_poll()
             case ask.FollowUp(queued):
-                work.inbox = work.inbox.followed_up(queued)
+                work.inbox = work.inbox.followed_up(*queued)
                 work.answer_poll()
             case ask.ForNextTurn(queued):
-                work.inbox = work.inbox.for_next_turn(queued)
+                work.inbox = work.inbox.for_next_turn(*queued)
             case ask.Redirect(queued):
                 work.redirect(queued)
             case ask.RunWhenIdle():
@@ -357,9 +367,13 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
         return work.go_on
 
 
-def _raise(error: AgentError | None) -> None:
+def _raise(error: Exception | None) -> None:
     if error is not None:
         raise error
+
+
+async def _configure(agent: Address, **changes: Any) -> None:
+    _raise(await call(agent, ask.Configure(changes)))
 
 
 async def _prompt(work: Work, messages: tuple[AgentMessage, ...]) -> AgentError | None:

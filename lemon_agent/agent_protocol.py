@@ -8,7 +8,7 @@ from attrs import field
 from lemon_agent.agent_state import AgentState, Queues
 from lemon_agent.errors import AgentError
 from lemon_agent.events import AgentMessage
-from lemon_agent.inbox import Queued, Taken
+from lemon_agent.inbox import Taken
 from lemon_agent.outbox import Delivery
 from lemon_otp import MonitorRef, Pid, Request, frozen
 
@@ -55,8 +55,8 @@ class ClearQueues(Request[Queues]):
 
 
 @frozen
-class Configure(Request[None]):
-    """Let these options hold from the next run on; queue modes from the next drain on."""
+class Configure(Request[Exception | None]):
+    """Let these options hold from the next run on, queue modes from the next drain on; why not, when one is bad."""
 
     changes: Mapping[str, Any]
 
@@ -131,30 +131,30 @@ class Abort:
 
 @frozen
 class Steer:
-    """Put a message into the running conversation, or into the next one."""
+    """Put messages into the running conversation, or into the next one."""
 
-    queued: Queued
+    queued: Taken
 
 
 @frozen
 class FollowUp:
-    """Go on with this message once the conversation would stop."""
+    """Go on with these messages once the conversation would stop."""
 
-    queued: Queued
+    queued: Taken
 
 
 @frozen
 class ForNextTurn:
-    """Put this message before the next prompt."""
+    """Put these messages before the next prompt."""
 
-    queued: Queued
+    queued: Taken
 
 
 @frozen
 class Redirect:
-    """Give up the model request in flight and go on with this message; without one, follow up."""
+    """Give up the model request in flight and go on with these messages; without one, follow up."""
 
-    queued: Queued
+    queued: Taken
 
 
 @frozen

@@ -9,7 +9,7 @@ from attrs import evolve, field
 from lemon_agent import agent_protocol as ask
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events, opening_events
-from lemon_agent.event_stream import AgentEventStream
+from lemon_agent.event_stream import EventStream
 from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
@@ -86,7 +86,7 @@ class ActiveRun:
     poll_timer: TimerRef | None = None
 
     @property
-    def stream(self) -> AgentEventStream:
+    def stream(self) -> EventStream:
         """Where its events come from."""
         return self.run.stream
 
@@ -133,12 +133,15 @@ class Work:
             progress.error_message,
         )
 
-    def configure(self, changes: Mapping[str, Any]) -> None:
-        """Let these options hold from now on."""
-        self.options = evolve(self.options, **changes)
-        self.inbox = evolve(
-            self.inbox, steering_mode=self.options.steering_mode, follow_up_mode=self.options.follow_up_mode
-        )
+    def configure(self, changes: Mapping[str, Any]) -> Exception | None:
+        """Let these options hold from now on; why they cannot, when they cannot."""
+        try:
+            options = evolve(self.options, **changes)
+        except (TypeError, ValueError) as error:
+            return error
+        self.options = options
+        self.inbox = evolve(self.inbox, steering_mode=options.steering_mode, follow_up_mode=options.follow_up_mode)
+        return None
 
     def forget_conversation(self) -> None:
         """Begin anew, with the same model, tools and subscribers."""
@@ -235,14 +238,14 @@ class Work:
         bound_s = (self.options.abort_grace_ms + self.options.kill_grace_ms) / 1000 + SLACK_S
         send_after(self_pid(), AbortOverdue(run.number), bound_s)
 
-    def redirect(self, queued: Queued) -> None:
-        """Give up the model request in flight for this message."""
+    def redirect(self, queued: Taken) -> None:
+        """Give up the model request in flight for these messages."""
         run = self.run
         if run is not None and not run.signal.aborted:
-            self.inbox = self.inbox.steer(queued)
+            self.inbox = self.inbox.steer(*queued)
             run.signal.request_redirect()
         else:
-            self.inbox = self.inbox.followed_up(queued)
+            self.inbox = self.inbox.followed_up(*queued)
         self.answer_poll()
 
     async def begin_with_queue(self, carried: tuple[AgentMessage, ...] = ()) -> None:
@@ -328,13 +331,13 @@ def _config(work: Work, me: Pid, number: int) -> AgentLoopConfig:
     )
 
 
-def take(work: Work, stream: AgentEventStream) -> bool:
+def take(work: Work, stream: object) -> bool:
     """Take in what waits in a run's stream; whether the last event of the run that is going on was among it."""
     run = work.run
     if run is None or stream is not run.run.stream:
         return False
     progress = work.progress
-    for event in stream.take_all():
+    for event in run.run.stream.take_all():
         if event.__class__ is MessageUpdate:
             progress.streaming = event
             work.tell(event)

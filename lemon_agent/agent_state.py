@@ -1,10 +1,11 @@
 """Value and pure. What an agent can be asked about itself, and what each event changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from attrs import evolve, field
 
+from lemon_agent.checks import is_a
 from lemon_agent.events import (
     AgentEnd,
     AgentEvent,
@@ -33,8 +34,6 @@ from lemon_agent.loop.config import (
     StopHook,
     StreamFn,
     TransformContext,
-    as_tools,
-    as_tuple_of_messages,
     convert_to_llm,
 )
 from lemon_agent.loop.conversation import Conversation
@@ -53,6 +52,27 @@ from lemon_ai import (
 from lemon_otp import define, frozen
 
 THIRTY_MINUTES_S = 1_800.0
+
+
+def checked_messages(messages: Iterable[AgentMessage]) -> tuple[AgentMessage, ...]:
+    """Messages as a tuple.
+
+    Raises:
+        TypeError: One of them is no message, having no role: no conversation could go on after it.
+    """
+    kept = tuple(messages)
+    for message in kept:
+        if not isinstance(getattr(message, "role", None), str):
+            raise TypeError(f"no message, for it has no role: {message!r}")
+    return kept
+
+
+def _checked_tools(tools: Iterable[AgentTool]) -> tuple[AgentTool, ...]:
+    kept = tuple(tools)
+    for tool in kept:
+        if not isinstance(tool, AgentTool):
+            raise TypeError(f"no tool: {tool!r}")
+    return kept
 
 
 @frozen(kw_only=True)
@@ -74,12 +94,12 @@ class AgentOptions:
     The others are those of `AgentLoopConfig`.
     """
 
-    model: Model
+    model: Model = field(validator=is_a(Model))
     system_prompt: str = ""
     thinking_level: str = "off"
-    tools: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
-    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=as_tools)
-    messages: tuple[AgentMessage, ...] = field(default=(), converter=as_tuple_of_messages, repr=False)
+    tools: tuple[AgentTool, ...] = field(default=(), converter=_checked_tools)
+    tool_pool: tuple[AgentTool, ...] = field(default=(), converter=_checked_tools)
+    messages: tuple[AgentMessage, ...] = field(default=(), converter=checked_messages, repr=False)
     session_id: str | None = None
     stream_fn: StreamFn | None = None
     stream_options: StreamOptions = field(factory=StreamOptions, repr=False)
@@ -282,17 +302,19 @@ def user_message(text: str, images: Any = ()) -> UserMessage:
 
 
 def as_messages(prompt: Any, images: Any = ()) -> tuple[AgentMessage, ...]:
-    """A prompt as messages: a text becomes one user message, a message a list of one, a list stays as it is."""
+    """A prompt as messages: a text becomes one user message, a message a list of one, a list stays as it is.
+
+    Raises:
+        TypeError: It is neither, or the list holds something else than messages.
+    """
     if isinstance(prompt, str):
         return (user_message(prompt, images),)
-    if isinstance(prompt, list | tuple):
-        return tuple(prompt)
-    return (prompt,)
+    return checked_messages(prompt if isinstance(prompt, list | tuple) else (prompt,))
 
 
-def as_queued(message: Any, system_prompt: str | None = None) -> Queued:
-    """A text or a message, ready for a queue."""
-    return Queued(as_messages(message)[0], system_prompt)
+def as_queued(message: Any, system_prompt: str | None = None) -> tuple[Queued, ...]:
+    """A text, a message or several, ready for a queue."""
+    return tuple(Queued(each, system_prompt) for each in as_messages(message))
 
 
 def _messages(queue: tuple[Queued, ...]) -> tuple[AgentMessage, ...]:

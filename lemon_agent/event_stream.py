@@ -1,12 +1,10 @@
 """Value. The stream of one run: lemon_otp's, with `AgentEnd`, `ErrorEvent` and `Canceled` as its terminal events."""
 
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final
 
+import lemon_otp
 from lemon_agent.events import AgentEnd, AgentEvent, Canceled, ErrorEvent
-from lemon_otp import EventStream, Pid, TerminalKind, Terminals
-
-AgentEventStream: TypeAlias = EventStream[AgentEvent, AgentEnd]
-"""What `agent_loop` returns; its result is the `AgentEnd`."""
+from lemon_otp import Pid, TerminalKind, Terminals
 
 
 def _kind(event: Any) -> TerminalKind | None:
@@ -28,8 +26,17 @@ def _completed(value: Any) -> AgentEnd:
 TERMINALS: Final = Terminals(completed=_completed, failed=ErrorEvent, canceled=Canceled, classify=_kind)
 
 
-def open_stream(owner: Pid | None, *, max_queue: int = 10_000, cancel_grace_ms: int = 100) -> AgentEventStream:
+class EventStream(lemon_otp.EventStream[AgentEvent, AgentEnd]):
+    """What `agent_loop` returns: the events of one run, and `AgentEnd` as its result.
+
+    `complete` takes an `AgentEnd`, or the messages of one.
+    """
+
+    __slots__ = ()
+
+    TERMINALS: ClassVar[Terminals] = TERMINALS
+
+
+def open_stream(owner: Pid | None, *, max_queue: int = 10_000, cancel_grace_ms: int = 100) -> EventStream:
     """An open stream for one run. It ends with its owner and has no deadline: how long a run takes nobody knows."""
-    return EventStream.start(
-        owner=owner, max_queue=max_queue, timeout_ms=None, cancel_grace_ms=cancel_grace_ms, terminals=TERMINALS
-    )
+    return EventStream.start(owner=owner, max_queue=max_queue, timeout_ms=None, cancel_grace_ms=cancel_grace_ms)

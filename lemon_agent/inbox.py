@@ -55,17 +55,17 @@ class Inbox:
     steering_mode: QueueMode = "one_at_a_time"
     follow_up_mode: QueueMode = "one_at_a_time"
 
-    def steer(self, queued: Queued) -> "Inbox":
-        """With one more message for the current conversation."""
-        return evolve(self, steering=(*self.steering, queued))
+    def steer(self, *queued: Queued) -> "Inbox":
+        """With more messages for the current conversation."""
+        return evolve(self, steering=(*self.steering, *queued))
 
-    def followed_up(self, queued: Queued) -> "Inbox":
-        """With one more message for when the conversation would stop."""
-        return evolve(self, follow_up=(*self.follow_up, queued))
+    def followed_up(self, *queued: Queued) -> "Inbox":
+        """With more messages for when the conversation would stop."""
+        return evolve(self, follow_up=(*self.follow_up, *queued))
 
-    def for_next_turn(self, queued: Queued) -> "Inbox":
-        """With one more message to go before the next prompt."""
-        return evolve(self, next_turn=(*self.next_turn, queued))
+    def for_next_turn(self, *queued: Queued) -> "Inbox":
+        """With more messages to go before the next prompt."""
+        return evolve(self, next_turn=(*self.next_turn, *queued))
 
     def take_steering(self) -> tuple["Inbox", Taken]:
         """Drain steering as its mode says."""

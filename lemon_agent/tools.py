@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 from attrs import field
 
 from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.checks import is_a
 from lemon_agent.errors import InvalidTool
 from lemon_ai import ImageContent, TextContent, Usage
 from lemon_otp import frozen
@@ -21,8 +22,24 @@ ResultContent: TypeAlias = TextContent | ImageContent
 """What a result may show the model."""
 
 
-def _as_blocks(content: Iterable[ResultContent]) -> tuple[ResultContent, ...]:
-    return tuple(content)
+def _as_blocks(content: str | Iterable[ResultContent]) -> tuple[ResultContent, ...]:
+    """A text is one block. What is no block has no place in a conversation: it would make every later call fail."""
+    if isinstance(content, str):
+        return (TextContent(content),)
+    blocks = tuple(content)
+    for block in blocks:
+        if not isinstance(block, TextContent | ImageContent):
+            raise TypeError(f"content is made of text and image blocks, not of {type(block).__name__}")
+    return blocks
+
+
+def _as_names(names: Iterable[str] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) for name in listed):
+        raise TypeError("added_tool_names are the names of tools")
+    return listed
 
 
 def normal_trust(trust: object) -> Trust:
@@ -43,14 +60,15 @@ class ErrorInfo:
 class AgentToolResult:
     """What a tool answers, at the end or, through `on_update`, on the way.
 
-    `content` is all the model sees; `details` is for logs and screens and never leaves the machine.
+    `content` is all the model sees, a text being one block; `details` is for logs and screens and never leaves the
+    machine. Raises TypeError for what is no content, no usage or no names.
     """
 
     content: tuple[ResultContent, ...] = field(default=(), converter=_as_blocks)
     details: Any = None
     trust: str | None = "trusted"
-    usage: Usage | None = None
-    added_tool_names: tuple[str, ...] | None = None
+    usage: Usage | None = field(default=None, validator=is_a(Usage, or_none=True))
+    added_tool_names: tuple[str, ...] | None = field(default=None, converter=_as_names)
     """Tools of the agent's wider pool that the model may call from its next turn on."""
     terminate: bool | None = None
     """A hint to stop after this turn, followed when every call of the batch gives it."""

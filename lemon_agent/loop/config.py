@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import field
 
 from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.checks import is_a
 from lemon_agent.events import AgentMessage
 from lemon_agent.inbox import Queued
 from lemon_agent.tools import AgentTool, AgentToolResult
@@ -93,27 +94,31 @@ class TurnContext:
 class NextTurn:
     """An answer of `prepare_next_turn`: what is given holds from the next turn on."""
 
-    context: AgentContext | None = None
-    model: Model | None = None
-    thinking_level: str | None = None
+    context: AgentContext | None = field(default=None, validator=is_a(AgentContext, or_none=True))
+    model: Model | None = field(default=None, validator=is_a(Model, or_none=True))
+    thinking_level: str | None = field(default=None, validator=is_a(str, or_none=True))
 
 
-TransformContext: TypeAlias = Callable[
-    [tuple[AgentMessage, ...], AbortSignal], Sequence[AgentMessage] | Awaitable[Sequence[AgentMessage]]
-]
-"""The conversation as one model call should see it; the conversation itself stays."""
+TransformContext: TypeAlias = (
+    Callable[[tuple[AgentMessage, ...], AbortSignal], Sequence[AgentMessage] | Awaitable[Sequence[AgentMessage]]]
+    | Callable[[tuple[AgentMessage, ...]], Sequence[AgentMessage] | Awaitable[Sequence[AgentMessage]]]
+)
+"""The conversation as one model call should see it; the conversation itself stays.
+
+This hook and the four below may leave out the signal, their last parameter.
+"""
 ConvertToLlm: TypeAlias = Callable[[Sequence[AgentMessage]], Sequence[Message] | Awaitable[Sequence[Message]]]
 """Agent messages as messages a model knows; roles it has no use for are left out."""
 GetApiKey: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 """The key for a provider, asked before each request because keys expire."""
 GetMessages: TypeAlias = Callable[[], Sequence[AgentMessage | Queued] | Awaitable[Sequence[AgentMessage | Queued]]]
-BeforeHook: TypeAlias = Callable[[BeforeToolCall, AbortSignal], Any]
+BeforeHook: TypeAlias = Callable[[BeforeToolCall, AbortSignal], Any] | Callable[[BeforeToolCall], Any]
 """None runs the call; `Block`, or a mapping with `block` true and a `reason`, does not."""
-AfterHook: TypeAlias = Callable[[AfterToolCall, AbortSignal], Any]
+AfterHook: TypeAlias = Callable[[AfterToolCall, AbortSignal], Any] | Callable[[AfterToolCall], Any]
 """None keeps the result; `ToolOverride`, or a mapping with some of its fields, replaces parts of it."""
-StopHook: TypeAlias = Callable[[TurnContext, AbortSignal], Any]
+StopHook: TypeAlias = Callable[[TurnContext, AbortSignal], Any] | Callable[[TurnContext], Any]
 """True ends the run now; what is queued stays queued."""
-PrepareHook: TypeAlias = Callable[[TurnContext, AbortSignal], Any]
+PrepareHook: TypeAlias = Callable[[TurnContext, AbortSignal], Any] | Callable[[TurnContext], Any]
 """None, `NextTurn`, or a mapping with some of its fields."""
 StreamFn: TypeAlias = Callable[..., Any]
 """`stream_fn(model, context, options)`: a stream or an async iterator of model events, at once or awaited.
@@ -157,7 +162,7 @@ class AgentLoopConfig:
         gate: See `Gate`.
     """
 
-    model: Model
+    model: Model = field(validator=is_a(Model))
     thinking_level: str = "off"
     stream_fn: StreamFn | None = None
     stream_options: StreamOptions = field(factory=StreamOptions)

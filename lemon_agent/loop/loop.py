@@ -16,7 +16,7 @@ from attrs import field
 import lemon_ai
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import CannotContinue, LoopFailed, NoMessages
-from lemon_agent.event_stream import AgentEventStream, open_stream
+from lemon_agent.event_stream import EventStream, open_stream
 from lemon_agent.events import (
     AgentEnd,
     AgentMessage,
@@ -62,7 +62,7 @@ async def agent_loop(
     *,
     owner: Pid | None = None,
     conversation: Conversation | None = None,
-) -> AgentEventStream:
+) -> EventStream:
     """Start a run that begins with `prompts`; its events come from the stream returned.
 
     Args:
@@ -119,7 +119,7 @@ async def agent_loop_continue(
     *,
     owner: Pid | None = None,
     conversation: Conversation | None = None,
-) -> AgentEventStream:
+) -> EventStream:
     """Start a run that goes on from where the conversation stands; otherwise as `agent_loop`.
 
     Raises:

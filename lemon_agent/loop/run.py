@@ -9,7 +9,7 @@ from attrs import evolve
 
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.errors import LoopFailed
-from lemon_agent.event_stream import AgentEventStream
+from lemon_agent.event_stream import EventStream
 from lemon_agent.events import (
     AgentEvent,
     AgentMessage,
@@ -20,6 +20,7 @@ from lemon_agent.events import (
 )
 from lemon_agent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from lemon_agent.loop.conversation import Conversation
+from lemon_agent.loop.fitting import call_fitting
 from lemon_agent.loop.interruption import Interrupted, seconds, settled
 from lemon_agent.loop.state_machine import LoopState, route, step
 from lemon_agent.loop.tool_set import ToolSet
@@ -63,7 +64,7 @@ class Run:
         context: AgentContext,
         config: AgentLoopConfig,
         signal: AbortSignal,
-        stream: AgentEventStream,
+        stream: EventStream,
         stream_fn: StreamFn,
         conversation: Conversation,
     ) -> None:
@@ -259,7 +260,7 @@ class Run:
         )
 
     async def ask(self, hook: Any, *args: Any) -> Any:
-        """What a hook answers.
+        """What a hook answers that is offered `args`, and takes as many of them as it has places for.
 
         Raises:
             LoopFailed: It raised, or took too long.
@@ -267,14 +268,16 @@ class Run:
         """
         name = getattr(hook, "__name__", type(hook).__name__)
         try:
-            return await settled(hook(*args), self.signal, seconds(self.config.hook_timeout_ms))
+            return await settled(call_fitting(hook, *args), self.signal, seconds(self.config.hook_timeout_ms))
         except Interrupted as interrupted:
             if interrupted.cause == "aborted":
                 raise
             raise LoopFailed(("hook_timeout", name), f"{name} did not answer in time") from None
         except LoopFailed:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not self_pid().alive:
+                raise  # the run's process is being ended: this is no failure of the hook
             raise LoopFailed(getattr(error, "reason", error), _words(error)) from error
 
 
@@ -284,5 +287,5 @@ def _finish_off(left: Iterable[Working]) -> None:
         task.finish_off()
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__

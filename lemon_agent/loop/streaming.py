@@ -39,7 +39,7 @@ from lemon_ai import (
     ToolCallEnd,
     ToolCallStart,
 )
-from lemon_otp import annotate, sleep_s
+from lemon_otp import annotate, self_pid, sleep_s
 
 GROWTH: Final = frozenset(
     {
@@ -61,6 +61,7 @@ TURN_EVENTS: Final = 64
 
 EMPTY_RESPONSE: Final = "The provider returned an empty assistant response."
 ABORTED: Final = "Request was aborted"
+EARLY_END: Final = "The stream ended early."
 ABORT_REASONS: Final = frozenset({"aborted", "canceled", "user_abort"})
 
 
@@ -141,7 +142,9 @@ async def _call(run: Run, context: Context, options: StreamOptions) -> Assistant
         reading.interrupted(interrupted.cause)
     except LoopFailed:
         raise
-    except Exception as error:  # the stream itself broke, between two events
+    except BaseException as error:  # the stream itself broke, between two events
+        if not self_pid().alive:
+            raise  # the run's process is being ended
         reading.broke(error)
     finally:
         if source is not None:
@@ -258,11 +261,11 @@ class _Reading:
         if reason == "aborted" and self.untouched:
             self._final = self._run.own_words("aborted", ABORTED)
         elif reason == "end_of_stream":
-            self._final = self._partial()
+            self._final = _cut_off(self._partial())
         else:
             self._final = _canceled(self._partial(), reason)
 
-    def broke(self, error: Exception) -> None:
+    def broke(self, error: BaseException) -> None:
         """The stream raised instead of saying how it ended."""
         words = str(error) or type(error).__name__
         if self.untouched:
@@ -284,13 +287,20 @@ class _Reading:
         if self._latest is not None:
             partial: AssistantMessage = self._latest.partial
             return partial
-        return self._run.own_words("error", "The stream ended early.")
+        return self._run.own_words("error", EARLY_END)
 
     def _reconciled(self, message: AssistantMessage) -> AssistantMessage:
         """The final message; one without content keeps what was streamed."""
         if message.content or self._latest is None:
             return message
         return evolve(message, content=self._latest.partial.content)
+
+
+def _cut_off(message: AssistantMessage) -> AssistantMessage:
+    """What there is of a message whose stream just stopped. Its calls may be half of what was meant: none may run."""
+    if not any(isinstance(block, ToolCall) for block in message.content):
+        return message
+    return evolve(message, stop_reason="error", error_message=EARLY_END)
 
 
 def _canceled(message: AssistantMessage, reason: Any) -> AssistantMessage:

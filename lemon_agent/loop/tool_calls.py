@@ -18,6 +18,7 @@ from attrs import field
 from lemon_agent.events import ToolExecutionEnd, ToolExecutionStart
 from lemon_agent.loop import tool_outcome as outcomes
 from lemon_agent.loop.config import AfterToolCall, BeforeToolCall, Block
+from lemon_agent.loop.fitting import call_fitting
 from lemon_agent.loop.interruption import Interrupted, seconds, settled
 from lemon_agent.loop.run import Run
 from lemon_agent.loop.tool_outcome import ToolOutcome
@@ -218,7 +219,7 @@ class _Batch:
         except Interrupted:
             return outcomes.aborted()
         except Exception as error:
-            return outcomes.hook_raised(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+            return outcomes.hook_raised(error.__cause__ or error)
         if isinstance(answer, Block):
             return outcomes.blocked(answer.reason)
         if outcomes.is_block(answer):
@@ -383,14 +384,18 @@ class _Batch:
         told = AfterToolCall(self.message, call.asked, call.task.args, outcome.result, outcome.is_error, run.snapshot())
         try:
             if self._aborting:
-                return outcomes.overridden(outcome, await settled(hook(told, run.signal), None, LATE_HOOK_S))
-            answer = await settled(hook(told, run.signal), run.signal, seconds(run.config.hook_timeout_ms))
+                answer = await settled(call_fitting(hook, told, run.signal), None, LATE_HOOK_S)
+            else:
+                limit_s = seconds(run.config.hook_timeout_ms)
+                answer = await settled(call_fitting(hook, told, run.signal), run.signal, limit_s)
             return outcomes.overridden(outcome, answer)
         except Interrupted as interrupted:
             if interrupted.cause == "aborted":
                 return outcomes.aborted()
             return outcomes.hook_raised(TimeoutError("after_tool_call, a hook, did not answer in time"))
-        except Exception as error:
+        except BaseException as error:
+            if not self_pid().alive:
+                raise  # the run's process is being ended: this is no failure of the hook
             return outcomes.hook_raised(error)
 
     def settle(self, call: _Call, outcome: ToolOutcome) -> None:

@@ -106,6 +106,40 @@ async def test_messages_of_all_roles_and_blocks_are_carried(tree):
     assert (answer.api, answer.provider, answer.model, answer.stop_reason) == ("told", "told", "told", "stop")
 
 
+@pytest.mark.requirement("MSG-2")
+@pytest.mark.parametrize("junk", [5, ["a text in a list"], [None], {"role": "user", "content": "a mapping"}])
+async def test_what_is_no_message_is_refused_where_it_is_handed_over(tree, junk):
+    """The caller gets the error; the agent and its conversation do not notice."""
+    agent = await ScriptedAgent.start(["ok"])
+    messages = junk if isinstance(junk, list) else [junk]
+    with pytest.raises(TypeError, match="no message"):
+        await Agent.prompt(agent.pid, junk)
+    with pytest.raises(TypeError, match="no message"):
+        Agent.steer(agent.pid, junk)
+    with pytest.raises(TypeError, match="no message"):
+        await Agent.append_message(agent.pid, messages[0])
+    with pytest.raises(TypeError, match="no message"):
+        await Agent.replace_messages(agent.pid, messages)
+    with pytest.raises(TypeError, match="no message"):
+        AgentOptions(model=MODEL, messages=messages)
+
+    assert terminal(await agent.run("hi")).outcome == "completed"
+
+
+async def test_settings_that_make_no_sense_are_refused_and_nothing_is_changed(tree):
+    """A caller's mistake is the caller's error; it takes neither the agent nor its settings along."""
+    agent = await ScriptedAgent.start(["ok"], tools=[ECHO])
+    with pytest.raises(TypeError, match="model: expected Model, not 'bigger'"):
+        await Agent.set_model(agent.pid, "bigger")
+    with pytest.raises(TypeError, match="no tool: 'bash'"):
+        await Agent.set_tools(agent.pid, ["bash"])
+    with pytest.raises(ValueError, match="no queue mode 'some'"):
+        await Agent.set_steering_mode(agent.pid, "some")
+
+    assert (await agent.state()).tools == (ECHO,)
+    assert terminal(await agent.run("hi")).outcome == "completed"
+
+
 @pytest.mark.requirement("MSG-5")
 async def test_messages_of_an_applications_own_reach_the_model_only_through_its_conversion(tree):
     """By default they are left out of the call; `convert_to_llm` may turn them into something a model knows."""

@@ -124,6 +124,18 @@ async def test_follow_ups_are_not_taken_while_there_is_something_to_do(tree):
     assert counts == [0, 0, 0, 1]
 
 
+@pytest.mark.requirement("QUEUE-7")
+async def test_several_messages_may_be_queued_at_once(tree):
+    """A list queues up in its order, none is left out; an empty one is nothing."""
+    agent = await ScriptedAgent.start(["ok"])
+    for queue in (Agent.steer, Agent.follow_up, Agent.next_turn):
+        queue(agent.pid, [user_message("a"), user_message("b")])
+        queue(agent.pid, [])
+    queued = await Agent.queued(agent.pid)
+
+    assert queued.steering == queued.follow_up == queued.next_turn == ("a", "b")
+
+
 @pytest.mark.requirement("QUEUE-5")
 async def test_injected_messages_are_said_like_prompts(tree):
     """Each has its message_start and message_end and is in the transcript and in agent_end."""

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from lemon_agent import AbortSignal, AgentEnd, AgentStart, Canceled, ErrorEvent, TurnStart
-from lemon_agent.event_stream import TERMINALS, open_stream
-from lemon_otp import EventStream, StreamFailed, exit_signal, receive, self_pid, spawn, trap_exit
+from lemon_agent import AbortSignal, AgentEnd, AgentStart, Canceled, ErrorEvent, EventStream, TurnStart
+from lemon_agent.event_stream import open_stream
+from lemon_otp import StreamFailed, exit_signal, receive, self_pid, spawn, trap_exit
 from lemon_otp.errors import CallTimeout
 from lemon_otp.testing import settle
 
 
 def stream(**options):
-    return EventStream.start(terminals=TERMINALS, **options)
+    return EventStream.start(**options)
 
 
 async def all_of(events):

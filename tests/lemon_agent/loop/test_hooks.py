@@ -26,6 +26,7 @@ from lemon_agent.testing import (
     answers,
     assert_well_formed,
     of_type,
+    results,
     terminal,
     tool_call,
 )
@@ -194,6 +195,78 @@ async def test_a_hook_between_turns_that_hangs_ends_the_run_when_its_time_is_up(
     assert terminal(events).outcome == "error"
     assert terminal(events).reason == ("hook_timeout", "hangs")
     assert_well_formed(events)
+
+
+@pytest.mark.requirement("HOOK-8")
+async def test_hooks_may_leave_out_the_signal(tree):
+    """Whoever has no use for the signal writes a hook without it, as an example that only prunes does."""
+    asked = []
+
+    async def transform(messages):
+        asked.append("transform")
+        return messages
+
+    def before(call):
+        asked.append(call.tool_call.name)
+
+    async def after(call):
+        return {"content": "seen"}
+
+    def stop(turn):
+        asked.append("stop")
+
+    def prepare(turn):
+        asked.append("prepare")
+
+    agent = await ScriptedAgent.start(
+        [CALL, "ok"],
+        tools=[ECHO],
+        transform_context=transform,
+        before_tool_call=before,
+        after_tool_call=after,
+        should_stop_after_turn=stop,
+        prepare_next_turn=prepare,
+    )
+    events = await agent.run("hi")
+
+    assert terminal(events).outcome == "completed"
+    assert asked == ["transform", "echo", "stop", "prepare", "transform", "stop", "prepare"]
+    assert [get_text(result) for result in results(events)] == ["seen"]
+
+
+@pytest.mark.requirement("HOOK-9")
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), GeneratorExit()])
+@pytest.mark.parametrize(
+    "which", ["transform_context", "convert_to_llm", "get_api_key", "should_stop_after_turn", "prepare_next_turn"]
+)
+async def test_whatever_a_hook_between_turns_raises_ends_the_run_and_nothing_else(tree, which, error):
+    """Exceptions that are no `Exception` are an end with outcome error like any other, no crash of the loop."""
+
+    async def hook(*args):
+        raise error
+
+    agent = await ScriptedAgent.start([CALL, "ok"], tools=[ECHO], **{which: hook})
+    events = await agent.run("hi")
+
+    assert isinstance(terminal(events), AgentEnd)
+    assert terminal(events).outcome == "error"
+    assert terminal(events).reason is error
+    assert_well_formed(events)
+    assert terminal(await agent.run("again")).outcome == "error"
+
+
+@pytest.mark.requirement("HOOK-6")
+@pytest.mark.parametrize(
+    "answer", [{"model": "bigger"}, {"thinking_level": 5}, {"context": "none"}, {"colour": "red"}, "high"]
+)
+async def test_a_next_turn_that_makes_no_sense_ends_the_run_with_an_error(tree, answer):
+    """What is no model, level or context is refused before anything uses it, and the events stay well-formed."""
+    agent = await ScriptedAgent.start([CALL, "ok"], tools=[ECHO], prepare_next_turn=lambda turn: answer)
+    events = await agent.run("hi")
+
+    assert terminal(events).outcome == "error"
+    assert_well_formed(events)
+    assert agent.pid.alive
 
 
 @pytest.mark.requirement("CTX-2", "CTX-3", "CTX-4")

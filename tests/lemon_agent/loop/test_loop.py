@@ -1,5 +1,7 @@
 """What a run says, in which order, and how it ends."""
 
+import asyncio
+
 import pytest
 
 from lemon_agent import (
@@ -409,6 +411,21 @@ async def test_a_stream_that_ends_without_saying_so_is_an_answer_of_what_there_i
     assert terminal(events).outcome == "completed"
 
 
+@pytest.mark.requirement("BR-011", "BR-012")
+async def test_calls_of_a_stream_that_ends_without_saying_so_do_not_run(tree):
+    """Nobody knows whether the call is whole: the answer is an error, the tool does not run, the next prompt works."""
+    ran = []
+    turns = [["Let me. ", tool_call("note", text="rm -"), Breaks()], "ok"]
+    agent = await ScriptedAgent.start(turns, tools=[adding(ran)])
+    events = await agent.run("hi")
+
+    assert ran == []
+    assert answers(events)[0].error_message == "The stream ended early."
+    assert terminal(events).outcome == "error"
+    assert_well_formed(events)
+    assert terminal(await agent.run("again")).outcome == "completed"
+
+
 @pytest.mark.parametrize("text", ["", "   ", ThinkingContent("hmm")])
 async def test_an_answer_that_says_and_asks_nothing_is_a_failure(tree, text):
     """Thinking alone is no answer: the message becomes an error that says the provider returned nothing."""
@@ -420,9 +437,10 @@ async def test_an_answer_that_says_and_asks_nothing_is_a_failure(tree, text):
     assert_well_formed(events)
 
 
-async def test_a_stream_that_raises_in_the_middle_keeps_what_was_said(tree):
+@pytest.mark.parametrize("error", [ConnectionError("reset"), asyncio.CancelledError("reset")])
+async def test_a_stream_that_raises_in_the_middle_keeps_what_was_said(tree, error):
     """An exception between two events becomes the answer's error; start and end still pair up."""
-    events = await (await ScriptedAgent.start([["Some w", Breaks(ConnectionError("reset"))]])).run("hi")
+    events = await (await ScriptedAgent.start([["Some w", Breaks(error)]])).run("hi")
 
     [answer] = answers(events)
     assert get_text(answer) == "Some w"

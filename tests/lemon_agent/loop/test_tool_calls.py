@@ -221,6 +221,56 @@ async def test_the_forms_a_result_may_take(tree, value, text, is_error):
     assert (get_text(result), result.is_error, result.details) == (text, is_error, None)
 
 
+@pytest.mark.requirement("TOOL-4")
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"content": [5]}, "content is made of text and image blocks, not of int"),
+        ({"content": None}, "'NoneType' object is not iterable"),
+        ({"usage": 5}, "usage: expected Usage, not 5"),
+        ({"added_tool_names": [5]}, "added_tool_names are the names of tools"),
+        ({"added_tool_names": 5}, "'int' object is not iterable"),
+    ],
+)
+async def test_a_result_that_makes_no_sense_is_an_error_of_its_tool_alone(tree, fields, words):
+    """It never gets into the conversation, which no provider would take any more; the run goes on."""
+
+    async def execute(call_id, params, signal, on_update):
+        return AgentToolResult(**fields)
+
+    agent = await ScriptedAgent.start([tool_call("odd"), "ok"], tools=[tool("odd", execute)])
+    events = await agent.run("hi")
+
+    (result,) = results(events)
+    assert (get_text(result), result.is_error) == (words, True)
+    assert terminal(events).outcome == "completed"
+
+
+def test_a_text_is_content_enough():
+    """A text stands for one block of text, a name for a list of one."""
+    assert AgentToolResult("done").content == (TextContent("done"),)
+    assert AgentToolResult(added_tool_names="deploy").added_tool_names == ("deploy",)
+    assert AgentToolResult(added_tool_names=["deploy"]).added_tool_names == ("deploy",)
+
+
+@pytest.mark.requirement("HOOK-9")
+@pytest.mark.parametrize("which", ["before_tool_call", "after_tool_call"])
+@pytest.mark.parametrize("error", [asyncio.CancelledError("gone"), SystemExit("out"), GeneratorExit("closed")])
+async def test_whatever_a_hook_around_a_call_raises_is_an_error_of_that_call(tree, which, error):
+    """Exceptions that are no `Exception` are told to the model like any other; the run goes on."""
+
+    async def hook(told, signal):
+        raise error
+
+    agent = await ScriptedAgent.start([tool_call("nop"), "ok"], tools=[tool("nop")], **{which: hook})
+    events = await agent.run("hi")
+
+    (result,) = results(events)
+    assert (get_text(result), result.is_error) == (str(error), True)
+    assert terminal(events).outcome == "completed"
+    assert_well_formed(events)
+
+
 @pytest.mark.requirement("TOOL-5", "RCHK-3")
 async def test_an_unknown_tool_is_an_error_result_and_the_run_goes_on(tree):
     """The model is told that there is no such tool, under the name it used, and asked again."""
