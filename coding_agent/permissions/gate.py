@@ -180,13 +180,17 @@ class PermissionGate:
         if judgement.verdict == "allow" or (judgement.verdict == "ask" and not ask):
             return None
         if judgement.verdict == "deny":
+            self._count(tool, "", "denied", "rule" if judgement.rule else "mode")
             return redact(judgement.reason)
         if self._approver is None:
+            self._count(tool, "", "denied", "nobody")
             return f"{redact(judgement.reason)}; nobody is there to allow it"
         shown = f"{tool} was led to: {url}"
         request = self._request("", tool, {"url": url}, shown, judgement.reason, judgement.needs)
         answer = await self._answer(request)
-        if answer is None or answer.choice == "deny":
+        refused = answer is None or answer.choice == "deny"
+        self._count(tool, "", "denied" if refused else "allowed", "user")
+        if answer is None or refused:
             return f"{redact(judgement.reason)}: the user said no"
         if answer.choice == "always" and request.rules:
             await self._remember(request)

@@ -181,6 +181,45 @@ async def test_nothing_private_is_reached_however_it_is_asked_for(browser: Brows
         assert not [name for name in browser.web.asked if name not in ("inner.test", "no.such.test", "turns.test")]
 
 
+class Datagrams(asyncio.DatagramProtocol):
+    """Keeps what comes without a connection."""
+
+    def __init__(self) -> None:
+        self.came: list[bytes] = []
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self.came.append(data)
+
+
+async def test_there_is_no_way_around_the_proxy(browser: Browser, server: WebServer) -> None:
+    """Not for WebRTC by datagrams or TCP, WebTransport, prefetched names, prerendered pages, videos or objects."""
+    loop = asyncio.get_running_loop()
+    transport, datagrams = await loop.create_datagram_endpoint(Datagrams, local_addr=("127.0.0.2", 0))
+    udp = transport.get_extra_info("sockname")[1]
+    async with running() as private:
+        other = private.url("/x", host="127.0.0.2")
+        server.page(
+            "/",
+            f"""<title>begun</title><link rel=dns-prefetch href="//name.test"><link rel=preconnect href="{other}">
+            <script type=speculationrules>{{"prerender": [{{"source": "list", "urls": ["{other}"]}}]}}</script>
+            <video src="{other}"></video><object data="{other}"></object><script>
+            const ice = [{{urls: 'stun:127.0.0.2:{udp}'}}, {{urls: 'turn:127.0.0.2:{private.port}?transport=tcp',
+              username: 'a', credential: 'b'}}];
+            const peer = new RTCPeerConnection({{iceServers: ice}});
+            peer.onicegatheringstatechange = () => {{ document.title = peer.iceGatheringState; }};
+            peer.createDataChannel('x'); peer.createOffer().then((offer) => peer.setLocalDescription(offer));
+            new WebTransport('https://127.0.0.2:{udp}/').ready.catch(() => 0);
+            </script>""",
+        )
+        title = (await browser("navigate", url=server.url("/")))["title"]
+        while title != "complete":
+            title = (await browser("read"))["title"]
+        assert datagrams.came == []
+        assert private.asked == []
+        assert browser.web.asked == []
+    transport.close()
+
+
 @pytest.mark.parametrize(
     "url",
     [
