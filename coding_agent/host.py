@@ -61,30 +61,6 @@ def _prompt_command(argv: Sequence[str]) -> int:
     return start_front_end(arguments, os.environ)
 
 
-def _tree_command(argv: Sequence[str]) -> int:
-    from coding_agent.control.tree_command import main as tree
-
-    return tree(argv, os.environ)
-
-
-def _metrics_command(argv: Sequence[str]) -> int:
-    from coding_agent.control.metrics_command import main as metrics
-
-    return metrics(argv, os.environ)
-
-
-def _sessions_command(argv: Sequence[str]) -> int:
-    from coding_agent.sessions_command import main as sessions
-
-    return sessions(list(argv))
-
-
-def _rewind_command(argv: Sequence[str]) -> int:
-    from coding_agent.checkpoints.rewind_command import main as rewind
-
-    return rewind(argv)
-
-
 def _command(module: str, function: str = "main") -> Callable[[Sequence[str]], int]:
     """A command whose module is read when it is asked for."""
 
@@ -94,18 +70,6 @@ def _command(module: str, function: str = "main") -> Callable[[Sequence[str]], i
         return int(getattr(import_module(module), function)(argv))
 
     return run
-
-
-def _config_command(argv: Sequence[str]) -> int:
-    from coding_agent.settings.config_command import main as config
-
-    return config(argv, os.environ)
-
-
-def _trust_command(argv: Sequence[str]) -> int:
-    from coding_agent.trust.command import main as trust
-
-    return trust(argv, os.environ)
 
 
 def _prepare_streams(*, as_json: bool) -> None:
@@ -135,15 +99,15 @@ def _say(error: object, code: int) -> int:
 
 
 COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
-    "tree": _tree_command,
-    "sessions": _sessions_command,
+    "tree": _command("coding_agent.control.tree_command"),
+    "sessions": _command("coding_agent.sessions_command"),
     "repl": _command("coding_agent.repl.repl_command"),
     "demo-host": _command("coding_agent.demo_host"),
     "report": _command("coding_agent.report_command"),
-    "metrics": _metrics_command,
-    "rewind": _rewind_command,
-    "config": _config_command,
-    "trust": _trust_command,
+    "metrics": _command("coding_agent.control.metrics_command"),
+    "rewind": _command("coding_agent.checkpoints.rewind_command"),
+    "config": _command("coding_agent.settings.config_command"),
+    "trust": _command("coding_agent.trust.command"),
     "login": _command("coding_agent.login_command", "login"),
     "logout": _command("coding_agent.login_command", "logout"),
     "auth": _command("coding_agent.login_command", "auth"),

@@ -6,14 +6,14 @@ could read it. A login shows an address to open, and takes the browser's answer 
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.credential_file import CredentialFile, Stored, credential_path
 from coding_agent.errors import BadUsage, LoginRefused
 from coding_agent.oauth_entries import SECRET_TYPES, to_entry
@@ -22,20 +22,14 @@ from lemon_ai import KEY_VARIABLES, KEYLESS, canonical
 _LONGEST_KEY: Final = 16_384
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
-
-
-def login(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def login(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Store a key or a login; 0 when it is stored.
 
     Raises:
         BadUsage: The provider is not known, or there is nobody to ask.
         BadCredentialFile, LoginRefused: Nothing was stored.
     """
-    environ = os.environ if environ is None else environ
-    parser = _Parser(
+    parser = CommandParser(
         prog="python -m coding_agent login",
         description="Store a provider's API key, or log in where the provider has logins. A key is asked for unseen; "
         "from a pipe the first line is taken.",
@@ -59,14 +53,13 @@ def login(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
     return 0
 
 
-def logout(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def logout(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Forget what is stored for a provider; 0 when something was, 1 when there was nothing.
 
     Raises:
         BadCredentialFile: Nothing was changed.
     """
-    environ = os.environ if environ is None else environ
-    parser = _Parser(prog="python -m coding_agent logout", description="Forget a provider's stored key or login.")
+    parser = CommandParser(prog="python -m coding_agent logout", description="Forget a provider's stored key or login.")
     parser.add_argument("provider", metavar="PROVIDER")
     provider = canonical(parser.parse_args(argv).provider)
     file = CredentialFile(credential_path(environ))
@@ -78,12 +71,11 @@ def logout(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int
     return 0 if was_there else 1
 
 
-def auth(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def auth(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """`auth list [--json]`: whose credentials there are and where they come from; nothing of them is shown."""
     from coding_agent.user_models import user_models
 
-    environ = os.environ if environ is None else environ
-    parser = _Parser(prog="python -m coding_agent auth", description="Whose credentials there are.")
+    parser = CommandParser(prog="python -m coding_agent auth", description="Whose credentials there are.")
     parser.add_argument("what", nargs="?", choices=("list",), default="list")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(argv)

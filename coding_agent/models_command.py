@@ -8,21 +8,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NoReturn
+from typing import Any
 
 from attrs import frozen
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.credentials import Credentials
-from coding_agent.errors import BadUsage
 from coding_agent.local_probes import ServedModel
 from coding_agent.local_servers import LocalServer
 from coding_agent.user_models import user_models
 from lemon_ai import KEYLESS, Model
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
 
 
 @frozen
@@ -45,9 +40,8 @@ class Row:
         return f"{self.model.provider}/{self.model.id}"
 
 
-def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print the models; 0 when there is one, 1 when nothing fits."""
-    environ = os.environ if environ is None else environ
     arguments = _parser().parse_args(argv)
     known = user_models(environ)
     servers = () if arguments.no_local else known.servers.find()
@@ -76,7 +70,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m coding_agent models", description="The models that can be used here.")
+    parser = CommandParser(prog="python -m coding_agent models", description="The models that can be used here.")
     commands = parser.add_subparsers(metavar="list", required=True)
     one = commands.add_parser("list", help="one line a model: context, longest answer, price, where the key is from")
     one.add_argument(

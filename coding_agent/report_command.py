@@ -7,7 +7,6 @@ processes were told and held; credentials are redacted as in logs, and the value
 Exit codes: 0 the file was written, 1 it could not be, 2 bad usage.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -20,6 +19,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import os_pid_of, sockets
 from coding_agent.errors import BadUsage, CodingAgentError
 from coding_agent.flight_recorder import crash_files, known_secrets, redacted_json
@@ -56,7 +56,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     Raises:
         BadUsage: The file exists, or cannot be written.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m coding_agent report",
         description="Write one file with versions, settings, log and the state of every running host, without secrets.",
     )

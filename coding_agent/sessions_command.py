@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
@@ -50,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="coding_agent sessions",
+    parser = CommandParser(
+        prog="python -m coding_agent sessions",
         description="Look at stored sessions.",
         epilog="sessions live lists those that run now, sessions stop ID ends one",
     )

@@ -13,6 +13,7 @@ from coding_agent.checkpoints.history import history_of
 from coding_agent.checkpoints.plan import Moment, Plan
 from coding_agent.checkpoints.restore import Outcome, described, difference, plan_rewind, rewind_files
 from coding_agent.checkpoints.store import CheckpointStore
+from coding_agent.command_parser import CommandParser
 from coding_agent.errors import CodingAgentError
 from coding_agent.storage.navigation import plan_navigation
 from coding_agent.storage.opening import open_for_reading
@@ -36,8 +37,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="coding_agent rewind",
+    parser = CommandParser(
+        prog="python -m coding_agent rewind",
         description="Go back to an entry of a session: what was said, and the files as they were then. "
         "A file that somebody else changed since is left alone and named. What commands changed is named, not undone.",
         epilog="entries: `sessions show FILE` lists those of the current branch. An entry with your words is gone back "

@@ -1,17 +1,18 @@
 """`python -m coding_agent tree`: print the supervision tree of every host of this user that runs now."""
 
-import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import ask_all
 from coding_agent.settings import runtime_dir
 
 
-def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print the trees; 0 when a host answered, 1 when none runs."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m coding_agent tree", description="The supervision tree of every host that runs now."
     )
     parser.add_argument("--json", action="store_true", help="one line of JSON a host")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.doctor import folders, hosts, models, software, surroundings
 from coding_agent.doctor.finding import Check, Finding, Place
 from coding_agent.errors import BadUsage
@@ -34,19 +34,13 @@ CHECKS: Final[Mapping[str, Check]] = {
 """Every check, in the order it is shown."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
-
-
-def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print what every check found; 0 when nothing failed, 1 when something did.
 
     Raises:
         BadUsage: The working folder is gone, or a flag is not known.
     """
-    environ = os.environ if environ is None else environ
-    parser = _Parser(
+    parser = CommandParser(
         prog="python -m coding_agent doctor",
         description="Look at everything the program needs here. Nothing is changed, no credential is shown.",
         epilog="exit codes: 0 nothing failed (there may be warnings); 1 something failed; 2 bad usage",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage
 from coding_agent.mcp.config_files import Configured, read_servers
 from coding_agent.mcp.entries import ServerEntry
@@ -42,11 +43,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise BadUsage(f"{message}; see mcp --help")
-
-    parser = Parser(
+    parser = CommandParser(
         prog="python -m coding_agent mcp", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("list", "check"))

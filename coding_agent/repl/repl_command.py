@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage
 from coding_agent.logs import log_file
 from lemon_otp import repl_shell
@@ -21,7 +22,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         HostUnreachable: There is no such host, or it cannot be asked.
         BadUsage: The prompt needs what is not installed.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m coding_agent repl",
         description="Look into a running host and act on what runs there. Without --attach a busy demo host is started "
         "in this process and ended again.",

@@ -7,20 +7,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from attrs import frozen
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage, NoSuchSession
 from coding_agent.serving.hosts import LiveHost, live_hosts, with_session
 from coding_agent.settings import runtime_dir
 
 START_ONE: Final = "start one with: python -m coding_agent serve --detach"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
 
 
 @frozen
@@ -36,15 +32,14 @@ class Target:
     request: Mapping[str, Any]
 
 
-def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Look at a session until the person leaves; it goes on without them.
 
     Raises:
         NoSuchSession: No host runs that session, or none serves this folder.
         HostUnreachable: It ended meanwhile, or refused.
     """
-    environ = os.environ if environ is None else environ
-    parser = _Parser(
+    parser = CommandParser(
         prog="python -m coding_agent attach",
         description="A terminal on a session that a host keeps alive. Leaving it ends nothing.",
         epilog="Without ID: the session of this folder's host that was opened last, or a new one.",

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import ask
-from coding_agent.errors import BadUsage, NoSuchSession
+from coding_agent.errors import NoSuchSession
 from coding_agent.serving.hosts import live_hosts, with_session
 from coding_agent.settings import runtime_dir
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
-
-
-def live(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def live(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """List them; 0 when there is one, 1 when none runs."""
-    environ = os.environ if environ is None else environ
-    parser = _Parser(prog="python -m coding_agent sessions live", description="The sessions that run now.")
+    parser = CommandParser(prog="python -m coding_agent sessions live", description="The sessions that run now.")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(argv)
     hosts = live_hosts(runtime_dir(environ))
@@ -49,15 +42,16 @@ def live(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
     return 0 if sessions else 1
 
 
-def stop(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def stop(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """End one session of a host that runs; what it was doing is stored.
 
     Raises:
         NoSuchSession: None of that id or name runs, or several do.
         HostUnreachable: Its host ended meanwhile.
     """
-    environ = os.environ if environ is None else environ
-    parser = _Parser(prog="python -m coding_agent sessions stop", description="End a session that runs; it is stored.")
+    parser = CommandParser(
+        prog="python -m coding_agent sessions stop", description="End a session that runs; it is stored."
+    )
     parser.add_argument("id", metavar="ID", help="a session's id, its beginning, or its name")
     wanted = parser.parse_args(argv).id
     found = with_session(live_hosts(runtime_dir(environ)), wanted)

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import ask
 from coding_agent.errors import BadUsage, HostUnreachable, ServeFailed
 from coding_agent.serving.hosts import LiveHost, live_hosts, remove_dead_sockets
@@ -40,22 +41,16 @@ Every other flag is that of the program itself: --cwd, --model, --permission-mod
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(f"{message}; see --help")
-
-
-def main(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Serve until told to stop, or stop whoever serves; 0 when that went well.
 
     Raises:
         BadUsage: A flag is not known, or makes no sense here.
         ServeFailed: A host serves this folder already, or the one in the background did not begin.
     """
-    environ = os.environ if environ is None else environ
     if argv and argv[0] == "stop":
         return stop(argv[1:], environ)
-    parser = _Parser(
+    parser = CommandParser(
         prog="python -m coding_agent serve",
         description="A host that keeps sessions alive while terminals come and go.",
         epilog=_EPILOG,
@@ -201,7 +196,9 @@ def _leave_the_terminal() -> None:
 
 def stop(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """End the host that serves this folder, or every one; 1 when there is none."""
-    parser = _Parser(prog="python -m coding_agent serve stop", description="Store every session and end the host.")
+    parser = CommandParser(
+        prog="python -m coding_agent serve stop", description="Store every session and end the host."
+    )
     parser.add_argument("--all", action="store_true", help="every host of this user that serves")
     parser.add_argument("--cwd", metavar="DIR", help="the folder it serves (default: this one)")
     arguments = parser.parse_args(argv)

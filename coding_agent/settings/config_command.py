@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage
 from coding_agent.settings.files import store_setting
 from coding_agent.settings.layers import Merged, Origin
@@ -21,7 +23,7 @@ config unset KEY [--project]      take one out of it
 """
 
 
-def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Run the command and return the exit code; always 0, because whatever is wrong is raised.
 
     Raises:
@@ -40,11 +42,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise BadUsage(f"{message}; see config --help")
-
-    parser = Parser(
+    parser = CommandParser(
         prog="python -m coding_agent config", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("show", "path", "set", "unset"))

@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coding_agent.errors import BadUsage
+from coding_agent.command_parser import CommandParser
 from coding_agent.tools.visible_text import plain
 from coding_agent.trust.check import Trust, decide, forget
 from coding_agent.trust.store import TrustStore
@@ -20,7 +21,7 @@ trust list     every project you have said something about
 """
 
 
-def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Run the command; 0, or for `show` 1 when something waits for trust.
 
     Raises:
@@ -40,11 +41,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> Any:
-            raise BadUsage(f"{message}; see trust --help")
-
-    parser = Parser(
+    parser = CommandParser(
         prog="python -m coding_agent trust", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("show", "yes", "no", "forget", "list"))
