@@ -51,6 +51,7 @@ class Arguments:
         keep: Keep the session's file; without, nothing is left of it.
         tools: The only tools to offer; None offers all.
         models: The models to go through with one key, as patterns.
+        fallback: Who answers when the model cannot, in this order.
         list_models: Print the models whose name holds this, and do nothing else.
         api_key: The key for the provider of the model, for this start.
         mode: What may be done without asking: `ask`, `edit`, `full` or `plan`; None is the default of the way it runs.
@@ -100,6 +101,7 @@ class Arguments:
     keep: bool = True
     tools: tuple[str, ...] | None = None
     models: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
     list_models: str | None = None
     api_key: str | None = field(default=None, repr=False)
     cwd: str | None = None
@@ -157,6 +159,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     elif found["tools"] is not None:
         found["tools"] = _names(found["tools"])
     found["models"] = _names(found["models"] or "")
+    found["fallback"] = _names(",".join(found["fallback"]))
     found["messages"] = tuple(found["messages"])
     for kind in ("allow", "ask", "deny", "skills", "templates", "extensions"):
         found[kind] = tuple(found[kind])
@@ -221,6 +224,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--cwd", metavar="DIR", help="the folder the agent works in (default: this one)")
     add("--model", metavar="PROVIDER/MODEL", help="who answers (LEMON_MODEL)")
     add("--api-key", metavar="KEY", help="the key for the model's provider; others on this machine can see it here")
+    add(
+        "--fallback",
+        metavar="PROVIDER/MODEL",
+        action="append",
+        default=[],
+        help="who answers when the model's provider fails before it said anything (repeatable)",
+    )
     add("--models", metavar="A,B", help="the models to go through with one key: names or patterns")
     add("--list-models", metavar="WORDS", nargs="?", const="", help="print the models there are and exit")
     add("--tools", metavar="A,B", help="offer the model only these tools")
@@ -229,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--thinking",
         metavar="LEVEL",
-        choices=("off", "minimal", "low", "medium", "high", "xhigh"),
+        choices=("off", "minimal", "low", "medium", "high", "xhigh", "max"),
         help="how hard to think",
     )
     add(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
@@ -42,11 +42,13 @@ class ModelChoice:
     Attributes:
         asked_for: The person named it, so it answers even where a stored session names another.
         notice: A line to tell the person, empty when there is nothing to tell.
+        fallback: Who answers when it cannot, in this order.
     """
 
     model: Model
     asked_for: bool
     notice: str = ""
+    fallback: tuple[Model, ...] = ()
 
 
 def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelChoice:
@@ -57,9 +59,15 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
         catalog: Where models are looked up; None is the package's own.
 
     Raises:
-        BadUsage: The model asked for is not known; the text names close ones.
+        BadUsage: The model asked for is not known, or one that is to stand in for it; the text names close ones.
     """
     known = catalog or default_catalog()
+    fallback = tuple(_find(known, _named(name)) for name in settings.fallback_models)
+    choice = _first_choice(settings, known)
+    return evolve(choice, fallback=fallback) if fallback else choice
+
+
+def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
     if settings.model is not None:
         return ModelChoice(_find(known, settings.model, settings.base_url), asked_for=True)
     if settings.base_url is not None:

@@ -24,6 +24,7 @@ from lemon_ai import ImageContent, StreamOptions, TextContent
 if TYPE_CHECKING:
     from coding_agent.permissions.approver import Approver
     from coding_agent.permissions.gate import PermissionGate
+    from coding_agent.session.fallback import Candidate
 
 NO_IMAGE = TextContent("[a picture was left out: the settings send none]")
 
@@ -84,6 +85,7 @@ def session_options(
         stream_options=stream_options_of(settings),
         compaction=compaction_of(settings),
         account=None if budget == Budget() else Account(budget),
+        fallback=_fallback(choice),
         companions=found_tools.companions,
         tool_binders=found_tools.binders,
         resources=found,
@@ -137,6 +139,15 @@ def _agent_settings(settings: Settings, *, asks: bool) -> Mapping[str, Any]:
     if settings.images.block:
         given["transform_context"] = without_images
     return given
+
+
+def _fallback(choice: ModelChoice) -> "tuple[Candidate, ...]":
+    """Those who answer in the place of the session's model, whichever that is when they are needed."""
+    if not choice.fallback:
+        return ()
+    from coding_agent.session.fallback import Candidate
+
+    return tuple(Candidate(model) for model in choice.fallback)
 
 
 def _subagents(settings: Settings, definitions: Definitions) -> SubagentSettings:

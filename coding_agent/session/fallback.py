@@ -5,12 +5,13 @@ rests is passed over, unless all rest. A provider that asks to wait longer than 
 the wait is told, as an event.
 """
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
-from attrs import field
+from attrs import evolve, field
 
 from coding_agent.events import ProviderSwitched, RateLimitPaused
 from lemon_agent import model_runtime
@@ -22,6 +23,7 @@ PAUSE_S: Final = 30.0
 
 Attempt = model_runtime.Attempt
 Tell = Callable[[ProviderSwitched | RateLimitPaused], None]
+KeyFinder = Callable[[str], "str | Awaitable[str | None] | None"]
 
 
 @frozen
@@ -37,22 +39,37 @@ class Candidate:
     api_keys: tuple[str, ...] = field(default=(), repr=False)
 
 
-def with_fallback(candidates: tuple[Candidate, ...], stream_fn: Any, tell: Tell) -> Any:
+def with_fallback(
+    candidates: tuple[Candidate, ...], stream_fn: Any, tell: Tell, get_api_key: KeyFinder | None = None
+) -> Any:
     """A `stream_fn` that tries the candidates in order, the model of the call first unless one of them stands for it.
 
     Args:
         candidates: Whom else to ask.
         stream_fn: Makes each call.
         tell: Told of every change of provider and of long waits.
+        get_api_key: The credential for another provider than that of the call, where its candidate names none.
     """
 
     async def falling_back(model: Model, context: Context, options: StreamOptions) -> model_runtime.FirstAnswer:
         attempts = await _rested(list(_attempts(model, candidates, options)))
+        call = stream_fn if get_api_key is None else partial(_with_key, stream_fn, get_api_key)
         return model_runtime.FirstAnswer(
-            attempts, context, options, stream_fn, partial(_told_switch, tell), gave_up=partial(_told_wait, tell)
+            attempts, context, options, call, partial(_told_switch, tell), gave_up=partial(_told_wait, tell)
         )
 
     return falling_back
+
+
+async def _with_key(
+    stream_fn: Any, get_api_key: KeyFinder, model: Model, context: Context, options: StreamOptions
+) -> Any:
+    """Make a call, with the credential that its provider has here where it was given none."""
+    if options.api_key is None:
+        found = get_api_key(model.provider)
+        options = evolve(options, api_key=(await found if inspect.isawaitable(found) else found) or None)
+    source = stream_fn(model, context, options)
+    return await source if inspect.isawaitable(source) else source
 
 
 def _attempts(model: Model, candidates: tuple[Candidate, ...], options: StreamOptions) -> Iterator[Attempt]:

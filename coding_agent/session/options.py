@@ -183,7 +183,7 @@ def agent_options(
     if options.fallback:
         from coding_agent.session.fallback import with_fallback
 
-        settings["stream_fn"] = with_fallback(options.fallback, settings["stream_fn"], tell)
+        settings["stream_fn"] = with_fallback(options.fallback, settings["stream_fn"], tell, options.get_api_key)
     if options.account is not None:
         from coding_agent.session.budgeted import with_budget
 

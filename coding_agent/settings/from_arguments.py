@@ -37,6 +37,7 @@ def flags_of(arguments: "Arguments") -> dict[str, Any]:
         "permissions.allow": arguments.allow or None,
         "permissions.ask": arguments.ask or None,
         "permissions.deny": arguments.deny or None,
+        "fallbackModels": arguments.fallback or None,
         "sandbox": arguments.sandbox,
         "checkpoints": None if arguments.checkpoints else False,
         "contextFiles": None if arguments.context_files else False,

@@ -131,6 +131,7 @@ MODES: Final = ("plan", "ask", "edit", "full")
 FIELDS: Final[Sequence[Field]] = (
     Field("defaultProvider", TEXT, meaning="who answers, with defaultModel"),
     Field("defaultModel", TEXT, meaning="the model's name, or PROVIDER/MODEL"),
+    Field("fallbackModels", TEXTS, default=(), meaning="who answers, in this order, when that one cannot"),
     Field("baseUrl", TEXT, meaning="where an OpenAI-compatible server listens"),
     Field("defaultThinkingLevel", THINKING, default="off", variable="LEMON_THINKING", meaning="how hard to think"),
     Field("thinkingBudgets", LEVELS, default={}, meaning="tokens for each thinking level"),

@@ -49,6 +49,7 @@ def typed(
         thinking_asked=merged.asked("defaultThinkingLevel"),
         default_model=_default_model(of("defaultProvider"), of("defaultModel")),
         default_base_url=of("baseUrl"),
+        fallback_models=of("fallbackModels"),
         enabled_models=of("enabledModels"),
         thinking_budgets=of("thinkingBudgets"),
         transport=of("transport"),

@@ -152,6 +152,7 @@ class Settings:
         thinking_asked: The level was asked for with this start, so it holds for a session that goes on too.
         default_model: `provider/model`, or a provider alone, of a settings file.
         default_base_url: Where a settings file says that it is served.
+        fallback_models: Who answers in its place, in this order, as `provider/model`.
         enabled_models: The models to go through with one key, as patterns.
         home: The person's home folder.
         config_dir: Their folder for settings of this program.
@@ -171,6 +172,7 @@ class Settings:
     thinking_asked: bool = field(default=False, kw_only=True)
     default_model: str | None = field(default=None, kw_only=True)
     default_base_url: str | None = field(default=None, kw_only=True)
+    fallback_models: tuple[str, ...] = field(default=(), kw_only=True)
     enabled_models: tuple[str, ...] = field(default=(), kw_only=True)
     thinking_budgets: Mapping[str, int] = field(factory=dict, kw_only=True)
     transport: Transport = field(default="sse", kw_only=True)

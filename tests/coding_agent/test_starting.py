@@ -5,10 +5,13 @@ import json
 import pytest
 from attrs import evolve
 
-from coding_agent.model_choice import ModelChoice
+from coding_agent.arguments import parse
+from coding_agent.errors import BadUsage
+from coding_agent.model_choice import ModelChoice, choose_model
 from coding_agent.resources import Resources
 from coding_agent.safety import safety_of
 from coding_agent.settings import Settings, read_settings
+from coding_agent.settings.from_arguments import settings_of
 from coding_agent.starting import NO_IMAGE, session_options, without_images
 from lemon_ai import ImageContent, TextContent, UserMessage, find_model
 
@@ -26,6 +29,7 @@ FILE = {
     "images": {"autoResize": False, "blockImages": True},
     "permissions": {"mode": "edit", "allow": ["bash(git *)"], "ask": ["web_fetch"], "deny": ["read(.env)"]},
     "checkpoints": False,
+    "fallbackModels": ["scripted/demo"],
 }
 
 
@@ -35,6 +39,26 @@ def settings(tmp_path) -> Settings:
     (tmp_path / "project").mkdir()
     (tmp_path / ".config" / "lemon" / "settings.json").write_text(json.dumps(FILE))
     return read_settings({"HOME": str(tmp_path)}, cwd=str(tmp_path / "project"))
+
+
+def test_models_that_stand_in_come_with_the_choice(settings):
+    """`fallbackModels` names them; one that nobody knows is said at once, not when it is needed."""
+    choice = choose_model(evolve(settings, model="scripted/echo"))
+
+    options = session_options(settings, choice, safety=safety_of(settings))
+
+    assert [candidate.model.id for candidate in options.fallback] == ["demo"]
+    with pytest.raises(BadUsage, match="nobody"):
+        choose_model(evolve(settings, model="scripted/echo", fallback_models=("scripted/demo", "nobody/knows")))
+
+
+@pytest.mark.parametrize("flags", [["--fallback", "a/b", "--fallback", "c/d"], ["--fallback", "a/b,c/d"]])
+def test_the_flag_for_models_that_stand_in_wins_over_the_file(settings, flags):
+    """Repeated or with commas, in the order given."""
+    found = settings_of(parse(["-p", "x", "--cwd", str(settings.cwd), *flags]), {"HOME": str(settings.home)})
+
+    assert settings.fallback_models == ("scripted/demo",)
+    assert found.fallback_models == ("a/b", "c/d")
 
 
 def test_every_setting_of_a_session_reaches_it(settings):

@@ -180,6 +180,25 @@ async def test_a_session_goes_on_with_another_provider(host):
     assert events[-1].event.outcome == "completed"
 
 
+async def test_each_provider_is_asked_with_its_own_key(host):
+    """The key of the model that failed goes to nobody else; the spare's is looked up when it is needed."""
+    primary, spare = await models([[Fail("auth")]], ["Hello."])
+    looked_up = []
+
+    async def key(provider: str) -> str:
+        looked_up.append(provider)
+        return f"key of {provider}"
+
+    session = await session_on(host, primary, fallback=(Candidate(spare.model),), get_api_key=key)
+
+    await host.run(session, "hi")
+
+    (first,), (second,) = primary.requests, spare.requests
+    assert first.options.api_key == f"key of {primary.model.provider}"
+    assert second.options.api_key == f"key of {spare.model.provider}"
+    assert looked_up == [primary.model.provider, spare.model.provider]
+
+
 async def test_an_abort_closes_whichever_call_is_under_way(host):
     """Aborted while the spare speaks: the run ends as aborted and nothing goes on."""
     primary, spare = await models([[Fail("auth")]], [[Say("Hel"), Delay(600_000)]])
