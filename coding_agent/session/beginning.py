@@ -8,7 +8,7 @@ from attrs import evolve
 from coding_agent import session_registry
 from coding_agent.errors import SessionError
 from coding_agent.events import SessionReset
-from coding_agent.session import protocol
+from coding_agent.session import protocol, time_limit
 from coding_agent.session.conversation import Conversation
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions, agent_options, open_store
@@ -71,6 +71,7 @@ async def begin(options: SessionOptions, store: SessionManager) -> Conversation:
         ),
     )
     await Agent.subscribe(agent)
+    time_limit.watch(options.account)
     register(session_id, options)
     restored = protocol.Restored(len(messages), len(repaired), tuple(store.report)) if messages else None
     notifier = Notifier(session_id)

@@ -145,6 +145,22 @@ class Account:
             account.in_flight += guess
         return Charge(self, guess)
 
+    def time_left_s(self) -> float | None:
+        """Seconds until the time allowed here or above is over, none or fewer when it is; None for no limit."""
+        timed = self._timed()
+        return min(end_s for end_s, _ in timed) - monotonic_s() if timed else None
+
+    def time_is_over(self) -> BudgetExceeded:
+        """What a call gets to hear whose time is over."""
+        end_s, account = min(self._timed(), key=lambda pair: pair[0])
+        limit_s, used_s = end_s - account.began_s, monotonic_s() - account.began_s
+        return Reached("time_limit_exceeded", round(limit_s, 3), round(used_s, 3)).error()
+
+    def _timed(self) -> "list[tuple[float, Account]]":
+        """When the time of each account on the way up is over, of those that have a limit."""
+        limited = ((account.budget.max_time_s, account) for account in self._upwards())
+        return [(account.began_s + limit_s, account) for limit_s, account in limited if limit_s is not None]
+
     def begin_child(self) -> None:
         """Enter one subagent.
 

@@ -5,6 +5,8 @@ refused it as too long. In the last case the end of the run is held back: when t
 on as if nothing had happened, once; else its end is told as it was.
 """
 
+from functools import partial
+
 from coding_agent.errors import CompactionError, NothingToCompact, SessionError
 from coding_agent.events import CompactionEnd, CompactionStart
 from coding_agent.session import hooks
@@ -95,7 +97,8 @@ async def _apply(
     if isinstance(outcome, SummaryFailed):
         return CompactionEnd(trigger, plan.tokens_before, error_message=outcome.reason, aborted=outcome.cancelled)
     try:
-        entry_id = state.store.append_compaction(
+        write = partial(
+            state.store.append_compaction,
             outcome,
             first_kept_entry_id=plan.first_kept_entry_id,
             tokens_before=plan.tokens_before,
@@ -103,6 +106,7 @@ async def _apply(
             kept=plan.kept,
             as_of=plan.leaf_id,
         )
+        entry_id = state.store_now(write)
     except SessionError as error:
         return CompactionEnd(trigger, plan.tokens_before, error_message=str(error))
     await state.reload()

@@ -1,10 +1,11 @@
 """Edge. What a session process holds: its file, its agent, its subscribers, and how the three are kept in step."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from coding_agent.errors import SessionError, SessionFileChanged, SessionWriteFailed
+from coding_agent.errors import BudgetExceeded, SessionError, SessionFileChanged, SessionReadOnly, SessionWriteFailed
 from coding_agent.events import QueueUpdate, SessionEvent, SessionNotice, StorageFailed, ToolsUpdate
 from coding_agent.messages import BashExecutionMessage, CustomMessage
 from coding_agent.session import protocol
@@ -33,6 +34,8 @@ class Conversation:
         asking: The process that asks the session's hooks, and what about.
         job: A summary in the making; `caller` is who asked for it, None when nobody did.
         compaction: What automatic compaction has done since the user last spoke.
+        unstored: Why what is said does not reach the disk, as the subscribers were last told; None while it does.
+        out_of_time: What a run is told to have ended of, when its session's time is over.
         owner_watch: Notices the end of the process the session lives for.
         news: What came while it could start no run; the next one begins with it.
         handed_on: News that the agent has in its queue; whatever its run did not come to starts another.
@@ -59,6 +62,8 @@ class Conversation:
     job: SummaryJob | None = None
     caller: Caller | None = None
     compaction: AutoCompaction = field(factory=AutoCompaction)
+    unstored: str | None = None
+    out_of_time: BudgetExceeded | None = None
     owner_watch: MonitorRef | None = None
     news: list[CustomMessage] = field(factory=list)
     handed_on: list[CustomMessage] = field(factory=list)
@@ -86,10 +91,26 @@ class Conversation:
     def append(self, message: Any) -> str | None:
         """Store what the run said; the id of its entry, or None when it did not reach the disk yet."""
         try:
-            return self.store.append_message(message)
+            entry_id = self.store.append_message(message)
         except SessionError as error:
             self.storage_failed(error)
             return None
+        self.unstored = None
+        return entry_id
+
+    def store_now(self, write: Callable[[], str | None]) -> str | None:
+        """Make an entry of another kind; its id, also when it waits in memory, which is then told.
+
+        Raises:
+            SessionError: There is no such entry, neither on disk nor in memory.
+        """
+        try:
+            return write()
+        except SessionWriteFailed as error:
+            if error.entry_id is None:
+                raise
+            self.storage_failed(error)
+            return error.entry_id
 
     async def store_or_defer(self, write: Write, *, now: bool = False) -> str | None:
         """Store it now when idle, else at the end of the turn; the id of its entry when it was stored now."""
@@ -122,17 +143,27 @@ class Conversation:
             self.store.turn_end()
         except SessionError as error:
             self.storage_failed(error)
+        else:
+            self.unstored = None
 
     def storage_failed(self, error: SessionError) -> None:
-        """Tell the subscribers that something is not on disk; when the file was taken from us, go on in a new one."""
+        """Tell the subscribers that something is not on disk; when the file was taken from us, go on in a new one.
+
+        They are told once, and again when the reason is another or everything was on disk meanwhile.
+        """
+        words = str(error)
         if isinstance(error, SessionFileChanged):
             try:
                 self.notify(StorageFailed(f"{error}; going on in {self.store.rescue()}", 0))
                 return
             except OSError as refused:
-                self.notify(StorageFailed(f"{error}; no new file either: {refused}", error.unsaved))
+                words = f"{error}; no new file either: {refused}"
+        if isinstance(error, SessionWriteFailed | SessionReadOnly):
+            reason = error.detail if isinstance(error, SessionWriteFailed) else words
+            if reason == self.unstored:
                 return
-        self.notify(StorageFailed(str(error), error.unsaved if isinstance(error, SessionWriteFailed) else 0))
+            self.unstored = reason
+        self.notify(StorageFailed(words, error.unsaved if isinstance(error, SessionWriteFailed) else 0))
 
     # Keeping agent and file in step.
 

@@ -1,8 +1,10 @@
 """Edge. A session goes to another place in its tree, with a summary of what it leaves if that is wanted."""
 
+from functools import partial
+
 from attrs import evolve, frozen
 
-from coding_agent.errors import CompactionError, EntryNotFound
+from coding_agent.errors import CompactionError, EntryNotFound, SessionError
 from coding_agent.events import BranchSummarized, TreeMoved
 from coding_agent.session import hooks
 from coding_agent.session.conversation import Conversation
@@ -89,19 +91,23 @@ async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
     state.job = None
     if isinstance(outcome, SummaryFailed):
         return Navigated(state.store.leaf_id, None, cancelled=True, error_message=outcome.reason)
-    return await _go(state, job.plan, outcome or None)
+    try:
+        return await _go(state, job.plan, outcome or None)
+    except SessionError as error:
+        return Navigated(state.store.leaf_id, None, cancelled=True, error_message=str(error))
 
 
 async def _go(state: Conversation, move: Move, summary: str | None) -> Navigated:
     old_leaf, navigation, request = state.store.leaf_id, move.navigation, move.request
     summary_id = None
     if summary is None:
-        state.store.set_leaf(navigation.new_leaf)
+        state.store_now(partial(state.store.set_leaf, navigation.new_leaf))
     else:
-        summary_id = state.store.append_branch_summary(summary, old_leaf, target=navigation.new_leaf)
-        state.notify(BranchSummarized(old_leaf or "root", summary, summary_id))
+        left = partial(state.store.append_branch_summary, summary, old_leaf, target=navigation.new_leaf)
+        summary_id = state.store_now(left)
+        state.notify(BranchSummarized(old_leaf or "root", summary, summary_id or ""))
     if request.label:
-        state.store.append_label(summary_id or request.target_id, request.label)
+        state.store_now(partial(state.store.append_label, summary_id or request.target_id, request.label))
     state.end_turn()
     await state.reload()
     state.notify(TreeMoved(state.store.leaf_id, old_leaf))

@@ -18,7 +18,7 @@ from coding_agent.events import (
     Settled,
 )
 from coding_agent.messages import CustomMessage
-from coding_agent.session import beginning, compacting, configuring, hooks, navigating, protocol
+from coding_agent.session import beginning, compacting, configuring, hooks, navigating, protocol, time_limit
 from coding_agent.session.conversation import NOTHING_QUEUED, Conversation
 from coding_agent.session.options import SessionOptions, open_store
 from coding_agent.session.summary_job import SummaryJob, SummaryWritten, summary_after_hooks
@@ -98,6 +98,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
             case Exit(pid, reason) if pid == state.agent:
                 await _finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
+            case time_limit.TimeUp():
+                await _stop_in_time(state)
             case Exit() | beginning.RegisterAgain():
                 beginning.register_again(state)
             case Down(ref=ref) if ref is state.owner_watch:
@@ -292,6 +294,14 @@ async def _abort_work(state: Conversation, reason: str) -> protocol.AbortReport:
     return protocol.AbortReport(True, cleared.steering, cleared.follow_up)
 
 
+async def _stop_in_time(state: Conversation) -> None:
+    """End what is going on if the session's time is over."""
+    over = time_limit.watch(state.options.account)
+    if over is not None and state.phase != "idle":
+        state.out_of_time = over
+        await _abort_work(state, str(over))
+
+
 async def _handle_event(state: Conversation, event: AgentEvent) -> None:
     match event:
         case TurnStart():
@@ -338,21 +348,23 @@ async def _finish(state: Conversation, terminal: Terminal) -> None:
     """Everything is stored, then the run is reported over, then whoever waited is answered."""
     await state.flush()
     state.phase = "idle"
-    terminal = _told(terminal)
+    terminal = _told(terminal, state.out_of_time)
     state.notify(terminal)
     outcome = terminal.outcome if isinstance(terminal, AgentEnd) else "error"
     await _settle(state, outcome, terminal.reason)
 
 
-def _told(terminal: Terminal) -> Terminal:
+def _told(terminal: Terminal, out_of_time: BudgetExceeded | None) -> Terminal:
     """The end of a run as a session tells it: one that a budget stopped has the outcome `budget`."""
+    if out_of_time is not None and isinstance(terminal, AgentEnd) and terminal.outcome == "aborted":
+        return evolve(terminal, outcome="budget", reason=out_of_time.reason, error=out_of_time)
     if isinstance(terminal, AgentEnd) and isinstance(terminal.error, BudgetExceeded):
         return evolve(terminal, outcome="budget")
     return terminal
 
 
 async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None:
-    state.phase = "idle"
+    state.phase, state.out_of_time = "idle", None
     await state.flush()
     await state.store_commands()
     state.notify(Settled(outcome, reason, len(state.next_turn)))

@@ -1,19 +1,34 @@
 """Budgets: what a tree of sessions may use up, checked before each model call."""
 
+from collections.abc import AsyncIterator
+
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coding_agent import client
+from coding_agent.application import APPLICATION
 from coding_agent.errors import BudgetExceeded, CompactionError
 from coding_agent.session.budget import Account, Budget, Spent, reached, spent_by
-from lemon_agent import AgentEnd, MessageEnd, MessageUpdate
+from lemon_agent import AgentEnd, AgentTool, MessageEnd, MessageUpdate, ToolExecutionStart
 from lemon_ai import Cost, Model, Usage
 from lemon_ai.testing import Call, Delay, Say
-from lemon_otp import exit_signal
+from lemon_otp import ensure_all_started, exit_signal, sleep_s, stop_all
 from lemon_otp.testing import settle
+from tests.coding_agent.conftest import Host
+from tests.coding_agent.storage.support import said as said_by
 from tests.coding_agent.subagents.conftest import obedient, said, team_of
 from tests.coding_agent.test_coordinator import answer, at_work, in_background
+
+
+@pytest_asyncio.fixture
+async def timed_host(clocked_runtime, tmp_path) -> AsyncIterator[Host]:
+    """A host whose time is `fake_clock`."""
+    await ensure_all_started(APPLICATION)
+    yield Host(tmp_path)
+    await stop_all()
+
 
 FREE = Model(id="m", provider="p", api="a")
 NOTHING = Spent()
@@ -119,6 +134,48 @@ async def test_a_session_whose_budget_is_used_up_says_so(host):
     assert (second[-1].event.outcome, second[-1].event.reason) == ("budget", end.reason)
     last = [event.event.message for event in second if isinstance(event.event, MessageEnd)][-1]
     assert "the budget is used up: turn limit exceeded (limit 1, used 1)" in last.error_message
+
+
+@pytest.mark.parametrize("turn", [[Say("Hello"), Delay(600_000)], [Call("wait", {})]], ids=["a call", "a tool"])
+async def test_what_goes_on_when_the_time_is_over_is_ended(fake_clock, timed_host, turn):
+    """A call or a tool that is under way is ended then; what was said is kept, and the budget is named."""
+
+    async def forever(*_given):
+        await sleep_s(600.0)
+
+    waiting = AgentTool(name="wait", description="", parameters={"type": "object", "properties": {}}, execute=forever)
+    account = Account(Budget(max_time_s=60.0))
+    session = await timed_host.session(turn, "Never.", account=account, tools=(waiting,))
+    await client.prompt(session, "hi")
+    heard = await timed_host.until(ToolExecutionStart if turn[0] == Call("wait", {}) else MessageUpdate)
+    await fake_clock.advance(59.0)
+    assert (await client.get_state(session)).phase == "turn"
+
+    await fake_clock.advance(1.0)
+    await fake_clock.advance(5.0)  # what a tool is given to end by itself
+    heard += await timed_host.until_settled()
+
+    (end,) = [event.event for event in heard if isinstance(event.event, AgentEnd)]
+    assert (end.outcome, end.reason) == ("budget", ("budget_exceeded", "time_limit_exceeded"))
+    assert heard[-1].event.outcome == "budget"
+    assert account.in_flight == NOTHING
+    stored = await client.look(session, lambda store: said_by(store.build_context().messages))
+    assert "Hello" in stored or "Tool execution aborted" in stored
+
+
+async def test_the_time_of_a_parent_ends_its_subagents_too(fake_clock, timed_host):
+    """A subagent at work counts as failed of the budget, and nothing of it is left."""
+    account = Account(Budget(max_time_s=60.0))
+    team = await team_of(timed_host, turns=[obedient] * 4, account=account)
+    in_background(team, said("wait long"))
+    while not account.in_flight.turns:
+        await settle()
+
+    await fake_clock.advance(60.0)
+
+    (result,) = await answer()
+    assert (result.status, result.error) == ("error", ("budget_exceeded", "time_limit_exceeded"))
+    await team.quiet()
 
 
 async def test_a_call_that_is_aborted_is_charged_and_leaves_nothing_in_flight(host):

@@ -10,6 +10,7 @@ from coding_agent.errors import SessionBusy, SessionLocked, SessionNotRunning, U
 from coding_agent.events import SavePoint, SessionEvent, Settled
 from coding_agent.session import protocol
 from coding_agent.session_supervisor import start_session, stop_session
+from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
     AgentEnd,
     AgentTool,
@@ -425,6 +426,46 @@ async def test_a_file_that_is_taken_away_is_reported_and_nothing_is_lost(host):
     assert events[-1].event.outcome == "completed"
     assert now != file
     assert roles(now) == ["user", "assistant", "user", "assistant"]
+
+
+@pytest.mark.requirement("PERS-10")
+async def test_that_nothing_can_be_stored_is_said_once_and_all_of_it_is_stored_later(host):
+    """Runs go on with a file that cannot be written; when it can be, everything said is in it, in order, once."""
+    blocked = host.folder / "blocked"
+    blocked.write_text("no folder")
+    session = await host.session("One.", "Two.", "Three.", session_file=blocked / "s.jsonl")
+
+    first = await host.run(session, "first")
+    second = await host.run(session, "second")
+    blocked.unlink()
+    third = await host.run(session, "third")
+
+    assert [kinds(events).count("storage_failed") for events in (first, second, third)] == [1, 0, 0]
+    assert roles(blocked / "s.jsonl") == ["user", "assistant"] * 3
+
+
+@pytest.mark.requirement("PERS-10")
+async def test_moves_and_compactions_that_cannot_be_stored_hold_all_the_same(host):
+    """What waits in memory counts: the session stands where it was asked to, and what follows goes on from there."""
+    blocked = host.folder / "blocked"
+    blocked.write_text("no folder")
+    session = await host.session("One.", "Two.", "Sum.", "Four.", session_file=blocked / "s.jsonl")
+    await host.run(session, "first")
+    first = await client.look(session, lambda store: store.leaf_id)
+    await host.run(session, "second")
+
+    moved = await client.navigate_tree(session, first, label="here")
+    shorter = await client.compact(session)
+    await host.until_settled()
+    said_now = [message.role for message in await client.get_messages(session)]
+    blocked.unlink()
+    await host.run(session, "third")
+
+    assert (moved.leaf_id is not None, shorter.error_message) == (True, None)
+    assert said_now[0] == "compactionSummary"
+    with SessionManager.open(blocked / "s.jsonl", read_only=True) as store:
+        assert store.build_context().messages == await client.get_messages(session)
+        assert "here" in store.labels.values()
 
 
 async def test_reset_begins_another_session_in_another_file(host):
