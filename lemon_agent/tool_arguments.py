@@ -198,9 +198,9 @@ def _to_integer(value: Any, _schema: Mapping[str, Any], path: str) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str):
+    if isinstance(value, str) and _numeral(value):
         try:
-            return int(value.strip())
+            return int(value)
         except ValueError:
             pass
     raise _Misfit(f"{path}expected integer")
@@ -209,16 +209,20 @@ def _to_integer(value: Any, _schema: Mapping[str, Any], path: str) -> int:
 def _to_number(value: Any, _schema: Mapping[str, Any], path: str) -> int | float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        word = value.strip()
+    if isinstance(value, str) and _numeral(value):
         for parse in (int, float):
             try:
-                number = parse(word)
+                number = parse(value)
             except ValueError:
                 continue
             if number == number and number not in (float("inf"), float("-inf")):
                 return number
     raise _Misfit(f"{path}expected number")
+
+
+def _numeral(text: str) -> bool:
+    """May Python's own parsers read it? They take more than JSON does: other scripts' digits, and underscores."""
+    return text.isascii() and "_" not in text
 
 
 def _to_string(value: Any, _schema: Mapping[str, Any], path: str) -> str:

@@ -264,11 +264,13 @@ class Run:
 
         Raises:
             LoopFailed: It raised, or took too long.
-            Interrupted: The run was aborted while it was asked.
+            Interrupted: The run was aborted while it was asked. One that is told of the signal has a moment to answer.
         """
         name = getattr(hook, "__name__", type(hook).__name__)
+        limit_s = seconds(self.config.hook_timeout_ms)
+        grace_s = self.config.abort_grace_ms / 1000 if self.signal in args else 0.0
         try:
-            return await settled(call_fitting(hook, *args), self.signal, seconds(self.config.hook_timeout_ms))
+            return await settled(call_fitting(hook, *args), self.signal, limit_s, grace_s=grace_s)
         except Interrupted as interrupted:
             if interrupted.cause == "aborted":
                 raise

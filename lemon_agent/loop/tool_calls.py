@@ -176,8 +176,8 @@ class _Batch:
             self.settle(call, outcomes.aborted())
             return
         outcome = await self._prepare(call)
-        if outcome is None:
-            outcome = await self._start(call)
+        if outcome is None:  # unless the run was aborted while the hook was asked
+            outcome = outcomes.aborted() if self.run.signal.aborted else await self._start(call)
         if outcome is not None:
             self.settle(call, outcome)
 
@@ -386,8 +386,8 @@ class _Batch:
             if self._aborting:
                 answer = await settled(call_fitting(hook, told, run.signal), None, LATE_HOOK_S)
             else:
-                limit_s = seconds(run.config.hook_timeout_ms)
-                answer = await settled(call_fitting(hook, told, run.signal), run.signal, limit_s)
+                limit_s, grace_s = seconds(run.config.hook_timeout_ms), run.config.abort_grace_ms / 1000
+                answer = await settled(call_fitting(hook, told, run.signal), run.signal, limit_s, grace_s=grace_s)
             return outcomes.overridden(outcome, answer)
         except Interrupted as interrupted:
             if interrupted.cause == "aborted":

@@ -35,7 +35,7 @@ from lemon_agent.testing import (
 from lemon_ai import get_text
 from lemon_otp import TaskSupervisor, sleep_s, zombies
 from lemon_otp.testing import settle
-from tests.lemon_agent.tools import ECHO, tool
+from tests.lemon_agent.tools import ECHO, adding, tool
 
 
 async def stubborn(call_id, params, signal, on_update):
@@ -239,14 +239,41 @@ async def test_hooks_hear_the_abort_and_may_answer_safely(tree):
 
     async def before(told, signal):
         Agent.abort(agent.pid)
-        await signal.wait()
+        while not signal.aborted:
+            await sleep_s(0)
+        await sleep_s(0)
         return Block("we are stopping")
 
     agent = await ScriptedAgent.start([[tool_call("echo", text="a")]], tools=[ECHO], before_tool_call=before)
     events = await agent.run("hi")
 
-    assert results(events)[0].is_error
+    [result] = results(events)
+    assert (get_text(result), result.is_error) == ("we are stopping", True)
     assert terminal(events).outcome == "aborted"
+    assert_well_formed(events)
+
+
+@pytest.mark.requirement("ABORT-2", "ABORT-8")
+async def test_a_call_whose_hook_hears_of_the_abort_and_allows_it_does_not_begin(tree):
+    """Nothing is started for an aborted run, whatever the hook says; what had finished keeps its result."""
+    ran = []
+
+    def before(told, signal):
+        if told.tool_call.id == "b":
+            signal.abort("enough")
+
+    async def after(told, signal):
+        if told.tool_call.id == "a":
+            await sleep_s(0)
+
+    turn = [tool_call("note", "a", text="first"), tool_call("note", "b", text="second")]
+    agent = await ScriptedAgent.start(
+        [turn], tools=[adding(ran)], before_tool_call=before, after_tool_call=after, tool_execution="sequential"
+    )
+    events = await agent.run("hi")
+
+    assert ran == [{"text": "first"}]
+    assert [get_text(result) for result in results(events)] == ["noted", "Tool execution aborted"]
     assert_well_formed(events)
 
 

@@ -99,6 +99,31 @@ async def test_an_abort_cuts_the_wait_short_and_one_said_before_lets_nothing_beg
     assert log == ["began", "aborted", "aborted"]
 
 
+async def test_what_is_given_a_moment_after_an_abort_may_use_it_and_no_more(clocked_runtime, fake_clock):
+    """Within the grace its answer counts; what is not done by then is cancelled."""
+    log = []
+
+    async def work(pause_s):
+        await sleep_s(pause_s)
+        return f"answered after {pause_s}"
+
+    async def body(signal, pause_s):
+        try:
+            log.append(await settled(work(pause_s), signal, None, grace_s=0.1))
+        except Interrupted as interrupted:
+            log.append(interrupted.cause)
+
+    for pause_s in (0.05, 60):
+        signal = AbortSignal()
+        spawn(body, signal, pause_s)
+        await settle()
+        signal.abort()
+        await fake_clock.advance(0.09)
+    assert log == ["answered after 0.05"]
+    await fake_clock.advance(0.02)
+    assert log == ["answered after 0.05", "aborted"]
+
+
 async def test_a_redirect_cuts_short_only_where_it_is_asked_for(runtime):
     """Hooks and tools are not disturbed by it, a model call is."""
     signal = AbortSignal()
