@@ -14,11 +14,12 @@ import fractions
 import pathlib
 import types
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field
 from itertools import islice
 from typing import Any, Final
 
-from attrs import define, has
+from attrs import Attribute, define
 
 from lemon_otp.pid import Pid
 
@@ -30,12 +31,14 @@ NUMBER_BITS_MAX: Final = 512
 INNER_MIN: Final = 60
 """Characters that a text inside something else has at least, where the whole may be short."""
 
-_PLAIN: Final = (float, complex, bool, type(None), type(...), type(NotImplemented))
 _TOLD: Final = (
-    decimal.Decimal, fractions.Fraction, uuid.UUID, dt.date, dt.time, dt.timedelta, range,
-    pathlib.PurePath,
+    float, complex, bool, type(None), type(...), type(NotImplemented), decimal.Decimal, fractions.Fraction, uuid.UUID,
+    dt.date, dt.datetime, dt.time, dt.timedelta, range, pathlib.PurePath, pathlib.PurePosixPath,
+    pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath,
 )  # fmt: skip
-"""Kinds whose own repr is short and runs no foreign code, when the class is exactly one of theirs."""
+_TOLD_IDS: Final = frozenset(map(id, _TOLD))
+"""Kinds whose own repr is short and runs no foreign code, when the class is exactly one of theirs. By identity: classes
+may have their own idea of what they are equal to."""
 _ROUND: Final[dict[Any, tuple[str, str]]] = {
     tuple: ("(", ")"),
     list: ("[", "]"),
@@ -47,16 +50,24 @@ _ROUND: Final[dict[Any, tuple[str, str]]] = {
 
 def bounded(value: Any, limit: int = TEXT_MAX, *, depth: int = DEPTH_MAX, items: int = ITEMS_MAX) -> str:
     """The value in at most `limit` characters."""
-    try:
-        text = _Look(limit, items, depth).shown(value, depth)
-    except Exception as error:  # a class that lies even about its own type
-        text = f"<a value that cannot be looked at: {type(error).__name__}>"
+    text = _Look(limit, items, depth).shown(value, depth)
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
 def type_name(value: Any) -> str:
     """The name of a value's class, as its author gave it."""
-    return str(type.__getattribute__(type(value), "__qualname__"))
+    return _name_of(type(value))
+
+
+# Classes, read as they lie: a metaclass may have its own idea of these, too.
+
+line_of: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+"""The classes that a class inherits from, itself first."""
+fields_of: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+"""What a class itself defines."""
+_name_of: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
+_module_fields: Final[Callable[[Any], Any]] = fields_of(types.ModuleType)["__dict__"].__get__
+_args_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.__dict__["args"].__get__
 
 
 @define
@@ -69,21 +80,26 @@ class _Look:
     def shown(self, value: Any, depth: int) -> str:
         kind = type(value)
         self.visits -= 1
+        try:
+            return self._shown(value, kind, depth)
+        except Exception as error:  # changed meanwhile, or a class that lies even about its own type
+            return f"<{_name_of(kind)} that cannot be looked at: {type(error).__name__}>"
+
+    def _shown(self, value: Any, kind: type, depth: int) -> str:
         if issubclass(kind, str | bytes | bytearray):
             return self._text(value, kind, self.limit if depth == self.depth else max(INNER_MIN, self.limit // 10))
         if issubclass(kind, enum.Enum):
-            return f"{kind.__qualname__}.{object.__getattribute__(value, '_name_')}"
+            name = object.__getattribute__(value, "_name_")
+            return f"{_name_of(kind)}.{name if type(name) is str else '?'}"
         if kind is not bool and issubclass(kind, int):
             bits = int.bit_length(value)
             return int.__repr__(value) if bits < NUMBER_BITS_MAX else f"<int of {bits} bits>"
-        if kind in _PLAIN:
-            return repr(value)
-        if issubclass(kind, Pid) or kind in _TOLD or kind in _CONCRETE_PATHS:
+        if id(kind) in _TOLD_IDS or issubclass(kind, Pid):
             return self._cut(repr(value))
         if issubclass(kind, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
             return self._named(value)
         if depth <= 0 or self.visits <= 0:
-            return f"<{kind.__qualname__}>"
+            return f"<{_name_of(kind)}>"
         return self._compound(value, kind, depth - 1)
 
     def _compound(self, value: Any, kind: type, depth: int) -> str:
@@ -91,16 +107,19 @@ class _Look:
             return self._label(kind, dict) + "{" + self._pairs(value, depth) + "}"
         for base, (opening, closing) in _ROUND.items():
             if issubclass(kind, base):
-                if base is tuple and "_fields" in kind.__dict__:
-                    return self._object(kind, zip(kind.__dict__["_fields"], tuple.__iter__(value), strict=False), depth)
+                names = fields_of(kind).get("_fields") if base is tuple else None
+                if type(names) is tuple and names:
+                    return self._object(kind, zip(map(str, names), tuple.__iter__(value), strict=False), depth)
                 shown = self._list(base.__iter__(value), base.__len__(value), depth)
                 return self._label(kind, base) + opening + shown + closing
         if issubclass(kind, BaseException):
-            return kind.__qualname__ + "(" + self._list(iter(value.args), len(value.args), depth) + ")"
-        return self._object(kind, _attributes(value, kind), depth)
+            args = _args_of(value)
+            return _name_of(kind) + "(" + self._list(iter(args), len(args), depth) + ")"
+        hidden = _hidden(kind)
+        return self._object(kind, (pair for pair in attributes(value, kind) if pair[0] not in hidden), depth)
 
     def _label(self, kind: type, base: type) -> str:
-        return "" if kind is base else kind.__qualname__
+        return "" if kind is base else _name_of(kind)
 
     def _text(self, value: Any, kind: type, limit: int) -> str:
         base: Any = str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else bytearray
@@ -114,9 +133,13 @@ class _Look:
         return text if len(text) <= self.limit else text[: self.limit - 1] + "…"
 
     def _named(self, value: Any) -> str:
-        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "?")
-        word = "class" if isinstance(value, type) else "module" if isinstance(value, types.ModuleType) else "function"
-        return f"<{word} {name}>"
+        kind = type(value)
+        if issubclass(kind, type):
+            return f"<class {_name_of(value)}>"
+        if issubclass(kind, types.ModuleType):  # one may have a `__getattr__`
+            name = _module_fields(value).get("__name__")
+            return f"<module {name if type(name) is str else '?'}>"
+        return f"<function {value.__qualname__}>"
 
     def _pairs(self, value: dict[Any, Any], depth: int) -> str:
         pairs = islice(dict.items(value), self.items)
@@ -129,31 +152,22 @@ class _Look:
     def _object(self, kind: type, attributes: Iterable[tuple[str, Any]], depth: int) -> str:
         found = list(islice(attributes, 200))
         shown = [f"{name}={self.shown(value, depth)}" for name, value in found[: self.items]]
-        return f"{kind.__qualname__}(" + ", ".join(self._with_rest(shown, len(found))) + ")"
+        return f"{_name_of(kind)}(" + ", ".join(self._with_rest(shown, len(found))) + ")"
 
     def _with_rest(self, shown: list[str], length: int) -> list[str]:
         return [*shown, f"… {length - len(shown)} more"] if length > len(shown) else shown
 
 
-_CONCRETE_PATHS: Final = (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath)
-
-
-def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
     """What an object holds, read where it lies: no property and no `__getattr__` runs."""
-    hidden = _hidden(kind)
-    seen: set[str] = set()
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except Exception:
-        held = None
-    if type(held) is dict:
-        for name, item in list(held.items()):
-            if isinstance(name, str) and name not in hidden:
-                seen.add(name)
-                yield name, item
-    for owner in kind.__mro__:
-        for name, slot in list(owner.__dict__.items()):
-            if isinstance(slot, types.MemberDescriptorType) and name not in hidden and name not in seen:
+    seen: set[str] = {"__weakref__"}
+    for name, item in list(held_dict(value, kind).items()):
+        if type(name) is str and name not in seen:
+            seen.add(name)
+            yield name, item
+    for owner in line_of(kind):
+        for name, slot in list(fields_of(owner).items()):
+            if type(slot) is types.MemberDescriptorType and name not in seen:
                 seen.add(name)
                 try:
                     yield name, slot.__get__(value, kind)
@@ -161,12 +175,24 @@ def _attributes(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
                     continue
 
 
+def held_dict(value: Any, kind: type) -> dict[str, Any]:
+    """An object's own `__dict__`; an empty one where there is none."""
+    for owner in line_of(kind):
+        found: Any = fields_of(owner).get("__dict__")
+        if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+            held = found.__get__(value, kind)
+            return held if type(held) is dict else {}
+    return {}
+
+
 def _hidden(kind: type) -> set[str]:
-    """Fields that the class keeps out of its repr."""
-    names = {"__weakref__"}
-    if "__attrs_attrs__" in kind.__dict__ and has(kind):
-        names |= {attribute.name for attribute in kind.__attrs_attrs__ if not attribute.repr}
-    fields = kind.__dict__.get("__dataclass_fields__")
-    if type(fields) is dict:
-        names |= {name for name, entry in fields.items() if not getattr(entry, "repr", True)}
+    """Fields that the class, or one that it inherits from, keeps out of its repr."""
+    names: set[str] = set()
+    for owner in line_of(kind):
+        given = fields_of(owner).get("__attrs_attrs__")
+        if isinstance(given, tuple):
+            names |= {each.name for each in given if type(each) is Attribute and not each.repr}
+        given = fields_of(owner).get("__dataclass_fields__")
+        if type(given) is dict:
+            names |= {str(name) for name, each in given.items() if type(each) is Field and not each.repr}
     return names

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import define, frozen
 
 from lemon_otp.application import ApplicationMaster
-from lemon_otp.brief import TEXT_MAX, brief, size_estimate
 from lemon_otp.children import Child
 from lemon_otp.dynamic_supervisor import Crowd
 from lemon_otp.errors import NoProcess
@@ -24,6 +23,7 @@ from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
 from lemon_otp.scheduler import MAIL, READY, Scheduler
 from lemon_otp.server_process import ServerProcess
+from lemon_otp.sizes import size_estimate
 
 __all__ = [
     "ProcessInfo", "TreeNode", "age_s", "applications", "child_of", "children_of", "facts_of", "function_name",
@@ -37,6 +37,7 @@ State: TypeAlias = Literal["idle", "ready", "busy", "suspended", "restarting", "
 """Waits for a message; can run or runs; waits in the middle of its work; suspended by `sys`; no process now."""
 
 NODES_MAX: Final = 20_000
+TEXT_MAX: Final = 120
 FACTS_MAX: Final = 16
 
 
@@ -200,7 +201,7 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
     else:
         spec = child.spec
         kind, module = spec.kind, spec.module or (module_of(process) if process is not None else None)
-        node_id = spec.id if isinstance(spec.id, str) else brief(spec.id)
+        node_id = spec.id if isinstance(spec.id, str) else _foreign(spec.id)
     restarts = 0 if child is None else child.restarts
     if process is None:
         state: State = "restarting" if child is not None and child.restarting else "stopped"
@@ -266,7 +267,7 @@ def info(pid: Pid | Name) -> ProcessInfo:
         module=module_of(process),
         initial_call=process.initial_call(),
         state=state_of(process),
-        exit_reason=None if process.exit_reason is ALIVE else brief(process.exit_reason),
+        exit_reason=None if process.exit_reason is ALIVE else _foreign(process.exit_reason),
         current_message=_foreign(payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
         current_age_s=age_s(process),
         mailbox_length=len(box),

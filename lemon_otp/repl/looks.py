@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from lemon_otp import introspect
 from lemon_otp.bounded import bounded
-from lemon_otp.brief import size_estimate
 from lemon_otp.callbacks import UNSET
 from lemon_otp.children import Child
 from lemon_otp.machine import Process
@@ -24,6 +23,7 @@ from lemon_otp.repl.finding import find, supervised, tree_id
 from lemon_otp.repl.operations import Answer, Later, Refusal
 from lemon_otp.repl.paths import held_at
 from lemon_otp.server_process import ServerProcess
+from lemon_otp.sizes import size_estimate
 
 LOOK_S: Final = 0.03
 """How long a look at many processes may hold the event loop."""

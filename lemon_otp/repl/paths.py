@@ -7,7 +7,7 @@ import re
 import types
 from typing import Any, Final
 
-from lemon_otp.bounded import bounded, type_name
+from lemon_otp.bounded import bounded, fields_of, held_dict, line_of, type_name
 from lemon_otp.repl.operations import Refusal
 
 STEPS_MAX: Final = 40
@@ -52,32 +52,32 @@ def held_at(value: Any, path: str) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        held = None
-    if type(held) is dict and name in held:
+    kind = type(value)
+    held = held_dict(value, kind)
+    if name in held:
         return held[name]
-    if isinstance(value, dict) and name in value:  # the short form for a key that is a word
+    if issubclass(kind, dict) and dict.__contains__(value, name):  # the short form for a key that is a word
         return dict.__getitem__(value, name)
-    for owner in type(value).__mro__:
-        slot = owner.__dict__.get(name)
-        if isinstance(slot, types.MemberDescriptorType):
+    for owner in line_of(kind):
+        slot = fields_of(owner).get(name)
+        if type(slot) is types.MemberDescriptorType:
             try:
-                return slot.__get__(value, type(value))
+                return slot.__get__(value, kind)
             except AttributeError:
                 return _ABSENT
-        if slot is not None and isinstance(value, tuple) and name in getattr(owner, "_fields", ()):
-            return tuple.__getitem__(value, owner._fields.index(name))  # type: ignore[attr-defined]
+        names = fields_of(owner).get("_fields")
+        if issubclass(kind, tuple) and type(names) is tuple and name in names:
+            return tuple.__getitem__(value, names.index(name))
     return _ABSENT
 
 
 def _item(value: Any, key: Any) -> Any:
     try:
-        if isinstance(value, dict):
+        kind = type(value)
+        if issubclass(kind, dict):
             return dict.get(value, key, _ABSENT)
-        if isinstance(value, list | tuple):
-            base: Any = list if isinstance(value, list) else tuple
+        if issubclass(kind, list | tuple):
+            base: Any = list if issubclass(kind, list) else tuple
             return base.__getitem__(value, key)
     except (IndexError, TypeError):
         return _ABSENT

@@ -3,8 +3,10 @@
 import collections
 import datetime as dt
 import enum
+import fractions
 import pathlib
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -58,6 +60,29 @@ class TrappedClass:
     __class__ = property(trap)  # type: ignore[assignment]
 
 
+class TrappedKind(type):
+    """A metaclass that has its own idea of what a class is."""
+
+    __eq__ = __getattribute__ = __instancecheck__ = __subclasscheck__ = trap  # type: ignore[assignment]
+    __hash__ = trap  # type: ignore[assignment]
+    __mro__ = __dict__ = property(trap)  # type: ignore[assignment]
+
+
+class TrappedError(ValueError):
+    args = property(trap)  # type: ignore[assignment]
+
+
+class TrappedHolder:
+    __dict__ = property(trap)  # type: ignore[assignment]
+
+
+def trapped_module() -> types.ModuleType:
+    """A module that makes what is asked of it when it is asked."""
+    made = types.ModuleType("made")
+    made.__getattr__ = trap  # type: ignore[method-assign]
+    return made
+
+
 @frozen
 class Point:
     x: int
@@ -68,6 +93,14 @@ class Point:
 class Pair:
     left: int
     secret: str = dataclass_field(repr=False, default="hidden")
+
+
+class Below(Point):
+    """What its parent hides it hides as well."""
+
+
+class PairBelow(Pair):
+    pass
 
 
 class Slotted:
@@ -116,8 +149,19 @@ def test_no_value_is_shown_longer_than_the_limit(value: Any, limit: int) -> None
         (lambda: 10**100_000, "<int of 332193 bits>"),
         (lambda: True, "True"),
         (lambda: {1: (2, [3])}, "{1: (2, [3])}"),
+        (lambda: TrappedKind("Made", (), {})(), "Made()"),
+        (lambda: TrappedKind("Made", (), {}), "<class Made>"),
+        (lambda: TrappedError("no"), "TrappedError('no')"),
+        (lambda: TrappedHolder(), "TrappedHolder()"),
+        (trapped_module, "<module made>"),
+        (lambda: Below(1), "Below(x=1)"),
+        (lambda: PairBelow(1), "PairBelow(left=1)"),
+        (
+            lambda: [1, fractions.Fraction(10**9_000, 3), 2],
+            "[1, <Fraction that cannot be looked at: ValueError>, 2]",
+        ),
     ],
-    ids=map(str, range(20)),
+    ids=map(str, range(28)),
 )
 def test_values_are_shown_without_running_their_code(make: Callable[[], Any], shown: str) -> None:
     """Not their repr, their length, their items nor their properties; what a class hides from its repr stays hidden."""

@@ -29,6 +29,8 @@ class Hostile:
     def __repr__(self) -> str:
         raise RuntimeError("no")
 
+    __sizeof__ = __getattr__ = __repr__  # type: ignore[assignment]
+
 
 class Keeper(GenServer[Any, Any, Any, Any]):
     """Holds what it was given, and does as it is told."""

@@ -9,6 +9,7 @@ import pytest
 
 from lemon_otp import (
     Application,
+    DynamicSupervisor,
     EventStream,
     Pid,
     Registry,
@@ -25,7 +26,7 @@ from lemon_otp import (
 )
 from lemon_otp.recorder import Recorder
 from lemon_otp.repl.wire import encode
-from tests.lemon_otp.repl.conftest import ask, keeper, passes, refused
+from tests.lemon_otp.repl.conftest import Hostile, Keeper, ask, keeper, passes, refused
 
 pytestmark = pytest.mark.usefixtures("top")
 
@@ -65,6 +66,17 @@ async def test_the_tree_shows_states_and_what_processes_say_of_themselves() -> N
     assert "\x1b" not in answer["text"]
     part = await ask("tree", target="dynamic")
     assert [node["id"] for node in part["tree"]] == ["dynamic"]
+
+
+@pytest.mark.requirement("BR-130")
+async def test_an_id_that_is_an_object_is_shown_without_asking_it() -> None:
+    """A child's id may be any value; the tree, the busiest and one process are shown all the same."""
+    await DynamicSupervisor.start_child("dynamic", Keeper.child_spec(None, id=Hostile()))
+    await DynamicSupervisor.start_child("dynamic", Keeper.child_spec(None, id=("a", 2)))
+    (answer,) = (await ask("tree", target="dynamic"))["tree"]
+    assert [node["id"] for node in answer["children"]][-2:] == ["Hostile()", "('a', 2)"]
+    assert {"Hostile()", "('a', 2)"} <= {row["id"] for row in (await ask("top", sort="memory"))["rows"]}
+    assert (await ask("info", target="Hostile"))["process"] == "Hostile()"
 
 
 async def test_info_tells_of_supervisor_links_mailbox_and_memory() -> None:
