@@ -1,12 +1,13 @@
 """Values and pure rules. One configured server, and how the files that several programs share spell it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from coding_agent.mcp.expansion import Unset, expanded
+from coding_agent.mcp.expansion import Unset, expanded, references
+from coding_agent.own_environment import secrets_in
 
 Kind: TypeAlias = Literal["stdio", "http", "sse"]
 Scope: TypeAlias = Literal["user", "project", "local", "client"]
@@ -42,6 +43,7 @@ class ServerEntry:
         always_allow: Tools that the user's own configuration lets run unasked.
         scope: Whose configuration it is.
         source: The file it stands in.
+        named: Values of variables that its command, arguments and address name and that are secrets by their names.
     """
 
     name: str
@@ -56,13 +58,14 @@ class ServerEntry:
     always_allow: tuple[str, ...] = ()
     scope: Scope = "user"
     source: str = ""
+    named: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that must not be shown: the values of its variables and headers, and the query of its address."""
+        """Texts that must not be shown: its variables and headers, the query of its address, what these name."""
         query = self.url.partition("?")[2]
         login = re.search(r"//([^/@\s]+)@", self.url)
-        found = [*self.env.values(), *self.headers.values(), query, login[1] if login else ""]
+        found = [*self.named, *self.env.values(), *self.headers.values(), query, login[1] if login else ""]
         found += [part for value in self.headers.values() for part in value.split()]
         return tuple(sorted({text for text in found if len(text) >= 6}, key=len, reverse=True))
 
@@ -106,8 +109,17 @@ def entry_from(
         always_allow=tuple(str(each) for each in allowed) if own and allowed else (),
         scope=scope,
         source=source,
+        named=secrets_in({name: variables[name] for name in _names_in(raw) if name in variables}),
         **parts,
     )
+
+
+def _names_in(raw: Mapping[str, Any]) -> Iterator[str]:
+    """The variables that a command, its arguments and an address name."""
+    args = raw.get("args")
+    for text in (raw.get("command"), raw.get("url"), *(args if isinstance(args, list) else ())):
+        if isinstance(text, str):
+            yield from references(text)
 
 
 def _kind(raw: Mapping[str, Any]) -> Kind:

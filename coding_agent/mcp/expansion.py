@@ -1,7 +1,7 @@
 """Pure. `${NAME}` and `${NAME:-default}` in configuration files."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -10,6 +10,11 @@ _INPUT: Final = re.compile(r"\$\{(input|command):([^}]*)\}")
 
 class Unset(LookupError):
     """A variable without a default is not set; the text names it."""
+
+
+def references(text: str) -> Iterator[str]:
+    """The variables that a text names."""
+    return (found[1] for found in _REFERENCE.finditer(text))
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:

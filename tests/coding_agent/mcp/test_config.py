@@ -224,6 +224,18 @@ def test_neither_values_nor_address_show_in_an_entrys_text():
     assert http.masked("it said secret5 and key=secret4") == "it said *** and ***"
 
 
+def test_a_secret_that_an_argument_or_an_address_names_is_not_shown():
+    """What a server repeats of its arguments is masked where a variable with such a name stands in them; paths are not."""
+    variables = {"MY_TOKEN": "hush-hush-1", "HOME": "/home/somebody"}
+    raw = {"command": "${HOME}/x", "args": ["--key", "${MY_TOKEN}"]}
+    stdio = entry_from("a", raw, variables)
+    http = entry_from("b", {"url": "http://x/${MY_TOKEN}/mcp"}, variables)
+
+    for entry in (stdio, http):
+        assert entry.masked("bad hush-hush-1 in /home/somebody") == "bad *** in /home/somebody"
+        assert "hush" not in repr(entry)
+
+
 def test_only_the_users_own_files_can_let_a_tool_run_unasked():
     """A repository cannot: its `alwaysAllow` is ignored."""
     raw = {"command": "x", "alwaysAllow": ["t"]}
