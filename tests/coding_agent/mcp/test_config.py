@@ -225,7 +225,7 @@ def test_neither_values_nor_address_show_in_an_entrys_text():
 
 
 def test_a_secret_that_an_argument_or_an_address_names_is_not_shown():
-    """What a server repeats of its arguments is masked where a variable with such a name stands in them; paths are not."""
+    """A server may repeat them: a variable with such a name is masked wherever it stands, a path is not."""
     variables = {"MY_TOKEN": "hush-hush-1", "HOME": "/home/somebody"}
     raw = {"command": "${HOME}/x", "args": ["--key", "${MY_TOKEN}"]}
     stdio = entry_from("a", raw, variables)
