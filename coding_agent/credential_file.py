@@ -19,7 +19,8 @@ from typing import Any, Final
 from attrs import field
 
 from coding_agent.errors import BadCredentialFile
-from coding_agent.storage.files import make_private
+from coding_agent.folders import folders
+from coding_agent.private_files import make_private, replace_file
 from lemon_ai import canonical
 from lemon_otp import frozen
 
@@ -53,8 +54,7 @@ def credential_path(environ: Mapping[str, str]) -> Path:
     """`LEMON_AUTH_FILE`, else `lemon/auth.json` in the user's folder for settings."""
     if given := environ.get(VARIABLE):
         return Path(given).absolute()
-    settings = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config"
-    return Path(settings).absolute() / "lemon" / "auth.json"
+    return folders(environ).config / "auth.json"
 
 
 @frozen
@@ -140,7 +140,8 @@ class CredentialFile:
             if not change(document):
                 return False
             try:
-                _replace(Path(os.path.realpath(self.path)), json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+                text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+                replace_file(Path(os.path.realpath(self.path)), text.encode(), locked=True)
             except OSError as error:
                 raise BadCredentialFile(self.path, f"cannot be written: {error.strerror or error}") from error
             return True
@@ -163,24 +164,3 @@ class CredentialFile:
             yield
         finally:
             lock.release()
-
-
-def _replace(path: Path, text: str) -> None:
-    """A whole new file, on the disk before it has the name."""
-    made = path.with_name(f".{path.name}.new")
-    made.unlink(missing_ok=True)  # whoever was killed before us left it
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        made.replace(path)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

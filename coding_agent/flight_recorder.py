@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from coding_agent.logs import LOGGERS, log_file
 from coding_agent.own_environment import SECRET_LENGTH_MIN, SECRET_NAME
+from coding_agent.private_files import make_private
 from lemon_ai import redact
 from lemon_otp import Pid, at_exit, recorder, self_pid, wall_ms
 
@@ -83,7 +84,7 @@ def write_crash(path: Path, entries: list[dict[str, Any]]) -> None:
     """Write one crash file, and take the oldest away. What cannot be written is dropped: the log has the crash, too."""
     text = redacted_json({"os_pid": os.getpid(), "entries": entries})
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from coding_agent.folders import folders
+from coding_agent.private_files import make_private
+
 LOGGERS: Final = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent", "opentelemetry", "urllib3", "uvicorn")
 """Ours, and those of libraries that work in the background: where nobody listens, Python prints warnings."""
 
@@ -18,8 +21,7 @@ def log_file(environ: Mapping[str, str]) -> Path:
     """`LEMON_LOG_FILE`, else `lemon/host.log` in the user's folder for state."""
     if given := environ.get("LEMON_LOG_FILE"):
         return Path(given).absolute()
-    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(state) / "lemon" / "host.log"
+    return folders(environ).state / "host.log"
 
 
 def set_up(environ: Mapping[str, str], *, verbose: bool = False) -> None:
@@ -44,7 +46,7 @@ class PrivateFile(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(self.format(record) + "\n")

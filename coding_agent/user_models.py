@@ -9,6 +9,7 @@ from typing import Final
 
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
+from coding_agent.folders import folders
 from coding_agent.local_servers import LocalServers, configured_addresses, is_on_this_machine
 from lemon_ai import BadCatalog, Catalog, Model, canonical, default_catalog
 from lemon_otp import frozen
@@ -69,7 +70,7 @@ def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> U
     problems: list[str] = []
     if not environ.get(VARIABLE):
         try:
-            catalog = _on_top(catalog, home(environ) / ".pi" / "agent" / "models.json")
+            catalog = _on_top(catalog, folders(environ).home / ".pi" / "agent" / "models.json")
         except BadUsage as error:  # another program's file
             problems.append(f"{error}; it was passed over")
     try:
@@ -114,14 +115,8 @@ def _with_credentials(
     return UserModels(catalog, credentials, servers, tuple(problems))
 
 
-def home(environ: Mapping[str, str]) -> Path:
-    """The person's home folder."""
-    return Path(environ.get("HOME") or Path.home())
-
-
 def models_file(environ: Mapping[str, str]) -> Path:
     """`LEMON_MODELS_FILE`, else `lemon/models.json` in the user's folder for settings."""
     if given := environ.get(VARIABLE):
         return Path(given).absolute()
-    settings = environ.get("XDG_CONFIG_HOME") or home(environ) / ".config"
-    return Path(settings) / "lemon" / "models.json"
+    return folders(environ).config / "models.json"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from coding_agent.checkpoints.records import Checkpoint, Kind, checkpoint_from_json
+from coding_agent.private_files import make_private, replace_file
 from lemon_otp import wall_ms
 
 STORED_BYTES_MAX: Final = 1 << 30
@@ -56,8 +57,8 @@ class CheckpointStore:
         sha = hashlib.sha256(data).hexdigest()
         path = self._blob(sha)
         if not path.exists():
-            _make_private(path.parent)
-            _write(path, data)
+            make_private(path.parent)
+            replace_file(path, data, durable=False)
             with self._lock:
                 self._stored += len(data)
         return sha
@@ -97,9 +98,11 @@ class CheckpointStore:
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write it down, or anew."""
-        _make_private(self.log)
+        make_private(self.log)
         path = self._path(checkpoint)
-        _write(path, json.dumps(checkpoint.to_json(), ensure_ascii=False).encode(errors="surrogatepass"))
+        replace_file(
+            path, json.dumps(checkpoint.to_json(), ensure_ascii=False).encode(errors="surrogatepass"), durable=False
+        )
         return path
 
     def next_settled(self) -> int:
@@ -163,7 +166,7 @@ class CheckpointStore:
                 gone += kept[:step]
                 kept = kept[step:]
             if gone:
-                _write(self.folder / "pruned", str(gone[-1].at_ms).encode())
+                replace_file(self.folder / "pruned", str(gone[-1].at_ms).encode(), durable=False)
             for checkpoint in gone:
                 self.drop(checkpoint)
             self._sweep(kept)
@@ -190,23 +193,3 @@ def store_for(session_file: Path) -> CheckpointStore:
 def folder_for(session_file: Path) -> Path:
     """Where the checkpoints of the session in a file are kept."""
     return session_file.with_suffix("") / "checkpoints"
-
-
-def _make_private(folder: Path) -> None:
-    if not folder.is_dir():
-        for parent in reversed([folder, *folder.parents][:4]):
-            with suppress(FileExistsError):
-                parent.mkdir(mode=0o700)
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise

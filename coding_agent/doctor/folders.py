@@ -42,7 +42,7 @@ def settings(place: Place) -> Iterator[Finding]:
         yield Finding("settings", "warn", problem, "mend it; `config show --origin` says what counts")
     if read.pending and not read.trusted:
         said = f"the project's own files wait for trust: {', '.join(read.pending)}"
-        yield Finding("settings", "warn", said, "look at them, then: python -m coding_agent trust")
+        yield Finding("settings", "warn", said, "look at them with `trust show`, then `trust yes`")
     if not read.problems and not read.pending:
         yield Finding("settings", "ok", "every settings file can be used")
 

@@ -3,20 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from coding_agent.folders import folders
 from coding_agent.resources.places import MCP_PROJECT_FILES
 
 
 def user_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The user's own files, weakest first."""
-    home = Path(environ.get("HOME") or Path.home())
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    own = folders(environ)
+    home = own.home
     return (
-        config / "Claude" / "claude_desktop_config.json",
+        own.all_config / "Claude" / "claude_desktop_config.json",
         home / "Library" / "Application Support" / "Claude" / "claude_desktop_config.json",
         home / ".cursor" / "mcp.json",
         home / ".claude.json",
         home / ".pi" / "agent" / "mcp.json",
-        config / "lemon" / "mcp.json",
+        own.config / "mcp.json",
     )
 
 

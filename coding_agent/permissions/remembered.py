@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from coding_agent.permissions.rules import BadRule, Rule, parse_rule
+from coding_agent.private_files import make_private, replace_file
 
 SIZE_MAX: Final = 256 * 1024
 
@@ -75,14 +76,6 @@ class RememberedRules:
                     yield parse_rule(text, "allow")
 
     def _write(self, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}-{os.urandom(6).hex()}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump({"cwd": self._cwd, "allow": [str(rule) for rule in self._rules or ()]}, file, indent=1)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        make_private(path.parent)
+        kept = {"cwd": self._cwd, "allow": [str(rule) for rule in self._rules or ()]}
+        replace_file(path, json.dumps(kept, indent=1).encode())

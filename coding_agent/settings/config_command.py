@@ -9,9 +9,10 @@ from typing import Any
 
 from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage
+from coding_agent.folders import folders
 from coding_agent.settings.files import store_setting
 from coding_agent.settings.layers import Merged, Origin
-from coding_agent.settings.reading import folders, read_settings, settings_files
+from coding_agent.settings.reading import read_settings, settings_files
 from coding_agent.settings.schema import BY_KEY, BadValue, from_text
 from coding_agent.tools.visible_text import plain
 

@@ -3,11 +3,11 @@
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from coding_agent.errors import BadUsage, UnreadableFile
+from coding_agent.private_files import replace_file
 from coding_agent.resources.files import read_text
 from coding_agent.settings.layers import Layer, Origin, layer_of
 from coding_agent.settings.schema import BY_KEY, BadValue, valid
@@ -128,19 +128,9 @@ def _changed(document: Mapping[str, Any], path: list[str], value: Any, file: Pat
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:
-    temporary = file.with_name(f".{file.name}-{os.urandom(6).hex()}")
+    """The file keeps its mode; a new one is private."""
     try:
         mode = file.stat().st_mode & 0o777
     except FileNotFoundError:
         mode = 0o600
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as target:
-            os.fchmod(fd, mode)
-            json.dump(document, target, indent=2, ensure_ascii=False)
-            target.write("\n")
-        os.replace(temporary, file)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_file(file, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode(), mode=mode, locked=True)

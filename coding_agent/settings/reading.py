@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
-
 from coding_agent.errors import BadUsage
+from coding_agent.folders import Folders, folders
 from coding_agent.resources.places import OURS, PI
 from coding_agent.settings.files import placed, read_layer
 from coding_agent.settings.layers import Layer, Merged, Origin, merge
@@ -24,29 +23,6 @@ from coding_agent.trust import Needs, check_trust
 RUNTIME_DIR_BYTES_MAX: Final = 80
 """The path of a socket has a hundred bytes or so on every system; this leaves room for its name."""
 FILE_NAME: Final = "settings.json"
-
-
-@frozen
-class Folders:
-    """Where a person keeps things.
-
-    Attributes:
-        home: Their home.
-        config: Settings of this program.
-        state: What it keeps.
-    """
-
-    home: Path
-    config: Path
-    state: Path
-
-
-def folders(environ: Mapping[str, str]) -> Folders:
-    """The person's folders: `HOME`, `XDG_CONFIG_HOME` and `XDG_STATE_HOME` say where."""
-    home = Path(environ.get("HOME") or Path.home())
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config").absolute()
-    state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state").absolute()
-    return Folders(home, config / "lemon", state / "lemon")
 
 
 def settings_files(own: Folders, cwd: Path) -> list[tuple[Path, Origin, bool]]:
@@ -183,8 +159,8 @@ def runtime_dir(environ: Mapping[str, str]) -> Path:
     """The folder for control sockets: `LEMON_RUNTIME_DIR`, else a private one of this user, with a short path."""
     if given := environ.get("LEMON_RUNTIME_DIR"):
         return Path(given).absolute()
-    folders = [Path(environ.get("TMPDIR") or "/tmp").absolute() / f"lemon-{os.getuid()}"]
+    found = [Path(environ.get("TMPDIR") or "/tmp").absolute() / f"lemon-{os.getuid()}"]
     if given := environ.get("XDG_RUNTIME_DIR"):
-        folders.insert(0, Path(given).absolute() / "lemon")
-    short = [folder for folder in folders if len(os.fsencode(folder)) <= RUNTIME_DIR_BYTES_MAX]
+        found.insert(0, Path(given).absolute() / "lemon")
+    short = [folder for folder in found if len(os.fsencode(folder)) <= RUNTIME_DIR_BYTES_MAX]
     return short[0] if short else Path("/tmp") / f"lemon-{os.getuid()}"

@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
+from coding_agent.private_files import make_private, sync_folder
+
 
 class Files(Protocol):
     """What storage asks of the operating system; every method raises `OSError` as `os` does."""
@@ -75,16 +77,4 @@ class OsFiles:
         path.unlink()
 
     def sync_folder(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def make_private(path: Path) -> None:
-    """Make a folder that only this user can enter, and every folder above it that is not there, in the same way."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    path.mkdir(mode=0o700, exist_ok=True)  # says so where it is no folder
+        sync_folder(path)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from coding_agent.folders import folders
 from coding_agent.storage.stamps import file_stamp, iso, new_session_id
 from lemon_otp import wall_ms
 
@@ -22,8 +23,7 @@ def default_session_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """`LEMON_SESSION_DIR`, else `lemon/sessions` in the user's folder for state."""
     if given := environ.get("LEMON_SESSION_DIR"):
         return Path(given).absolute()
-    state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
-    return Path(state) / "lemon" / "sessions"
+    return folders(environ).state / "sessions"
 
 
 def encode_cwd(cwd: str | Path) -> str:

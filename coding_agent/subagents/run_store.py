@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import evolve, field
 
+from coding_agent.private_files import appending
 from coding_agent.subagents.run_records import RunRecord, fold, may_follow, to_line
 from lemon_otp import define, wall_ms
 
@@ -53,9 +54,8 @@ class RunStore:
         self.records[record.id] = record
         self.unsaved.append(to_line(record))
         with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write("".join(self.unsaved))
+            with appending(self.path) as file:
+                file.write("".join(self.unsaved).encode("utf-8", "backslashreplace"))
             self.unsaved.clear()
 
     def _mend_last_line(self) -> None:

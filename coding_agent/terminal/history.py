@@ -8,6 +8,8 @@ from typing import Final
 
 from prompt_toolkit.history import History
 
+from coding_agent.private_files import appending
+
 ENTRIES_MAX: Final = 1_000
 ENTRY_CHARACTERS_MAX: Final = 20_000
 FILE_BYTES_MAX: Final = 4_000_000
@@ -38,10 +40,7 @@ class PrivateHistory(History):
         if self._path is None or len(string) > ENTRY_CHARACTERS_MAX:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self._path, flags, 0o600)
-            with os.fdopen(descriptor, "ab") as file:
+            with appending(self._path) as file:
                 os.fchmod(file.fileno(), 0o600)
                 file.write((json.dumps(string) + "\n").encode())
         except OSError:

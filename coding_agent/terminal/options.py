@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from coding_agent.folders import folders
+
 Depth: TypeAlias = Literal["none", "standard"]
 
 
@@ -53,12 +55,10 @@ def options_from(
         is_guest: The session is somebody else's to end.
         notices: Lines to show at the start.
     """
-    home = Path(environ.get("HOME") or Path.home())
-    state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
     term = environ.get("TERM", "")
     return TerminalOptions(
         cwd=cwd,
-        history_file=state / "lemon" / "history",
+        history_file=folders(environ).state / "history",
         first_prompt=first_prompt,
         colour=not (no_colour or environ.get("NO_COLOR")),
         plain=term in ("", "dumb", "unknown"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coding_agent.command_parser import CommandParser
+from coding_agent.folders import folders
 from coding_agent.tools.visible_text import plain
 from coding_agent.trust.check import Trust, decide, forget
 from coding_agent.trust.store import TrustStore
@@ -90,8 +91,6 @@ def _shown(trust: Trust) -> str:
 
 
 def _list(environ: Mapping[str, str], *, as_json: bool) -> int:
-    from coding_agent.settings.reading import folders
-
     kept = TrustStore(folders(environ).state / "trust.json").read()
     if as_json:
         listed = [

@@ -8,13 +8,13 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import field
 
 from coding_agent.errors import BadUsage
+from coding_agent.private_files import make_private, replace_file
 from lemon_otp import frozen
 
 BYTES_MAX: Final = 16 * 1024 * 1024
@@ -79,7 +79,7 @@ class TrustStore:
         from filelock import FileLock, Timeout
 
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             with FileLock(f"{self.path}.lock", timeout=LOCK_TIMEOUT_S, mode=0o600):
                 kept = self.read()
                 kept.pop(str(project), None)
@@ -96,18 +96,7 @@ class TrustStore:
             name: {"trusted": each.trusted, "files": dict(each.files), "decidedMs": each.decided_ms}
             for name, each in sorted(kept.items())
         }
-        temporary = self.path.with_name(f".{self.path.name}-{os.urandom(6).hex()}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump({"version": 1, "projects": projects}, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        replace_file(self.path, json.dumps({"version": 1, "projects": projects}, indent=1).encode(), locked=True)
 
 
 def _decisions(document: Any) -> Any:

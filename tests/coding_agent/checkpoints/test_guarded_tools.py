@@ -129,11 +129,11 @@ async def test_without_a_checkpoint_nothing_is_changed(desk, monkeypatch):
     """A full disk, or a file too large to keep: the tool does not run, and says why."""
     (desk.folder / "f").write_text("before")
 
-    def full(path, data):
+    def full(path, data, **_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store, "_write", full)
+        broken.setattr(store, "replace_file", full)
         with pytest.raises(ToolError, match=r"Nothing was changed.*No space left"):
             await desk.call("write", path="f", content="after")
     monkeypatch.setattr(snapshot, "FILE_BYTES_MAX", 3)
