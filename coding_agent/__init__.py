@@ -69,6 +69,15 @@ from coding_agent.events import (
     ToolsUpdate,
     TreeMoved,
 )
+from coding_agent.health import (
+    Diagnostics,
+    Health,
+    HealthSummary,
+    diagnostics,
+    health_all,
+    health_check,
+    health_summary,
+)
 from coding_agent.messages import convert_to_llm
 from coding_agent.session.budget import Account, Budget
 from coding_agent.session.compaction import CompactionSettings
@@ -99,7 +108,10 @@ __all__ = [
     "CompactionError",
     "CompactionSettings",
     "CompactionStart",
+    "Diagnostics",
     "EntryNotFound",
+    "Health",
+    "HealthSummary",
     "ModelUpdate",
     "Navigated",
     "ProviderSwitched",
@@ -138,11 +150,15 @@ __all__ = [
     "compact",
     "convert_to_llm",
     "default_tools",
+    "diagnostics",
     "event_to_wire",
     "follow_up",
     "get_messages",
     "get_options",
     "get_state",
+    "health_all",
+    "health_check",
+    "health_summary",
     "list_sessions",
     "look",
     "navigate_tree",

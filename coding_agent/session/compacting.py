@@ -19,7 +19,7 @@ from coding_agent.session.summary_request import joined_summary, summary_request
 from coding_agent.session.token_estimate import context_size, estimate_text
 from lemon_agent import AgentEnd
 from lemon_ai import AssistantMessage, is_context_overflow
-from lemon_otp import OtpError, self_pid
+from lemon_otp import OtpError, monotonic_s, self_pid, telemetry
 
 
 def wanted(state: Conversation) -> bool:
@@ -71,6 +71,8 @@ async def begin(state: Conversation, trigger: Trigger, instructions: str | None 
     state.job, state.phase = job, "compaction"
     state.compaction = state.compaction.started(trigger)
     state.notify(CompactionStart(trigger, plan.tokens_before))
+    if trigger == "overflow":
+        _report_recovery("attempt", state, job, "overflow")
     if asks:
         goes = (*plan.summarised, *plan.turn_prefix)
         told = hooks.BeforeCompact(trigger, goes, plan.tokens_before, plan.previous_summary, instructions)
@@ -88,7 +90,26 @@ async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
         removed=0 if end.error_message else plan.removed(), fits=fits, settings=state.options.compaction
     )
     state.notify(end)
+    if trigger == "overflow" and end.error_message:
+        _report_recovery("failure", state, job, "aborted" if end.aborted else "no_summary")
+    elif trigger == "overflow":
+        _report_recovery("success", state, job, "overflow")
     return end
+
+
+def _report_recovery(stage: str, state: Conversation, job: SummaryJob, reason: str) -> None:
+    """Say how a recovery goes; none of anybody's words."""
+    telemetry.execute(
+        ("coding_agent", "session", "overflow_recovery", stage),
+        {"count": 1},
+        {
+            "session_id": state.notifier.session_id,
+            "provider": state.model.provider,
+            "model": state.model.id,
+            "reason": reason,
+            "duration_ms": round((monotonic_s() - job.began_s) * 1000),
+        },
+    )
 
 
 async def _apply(

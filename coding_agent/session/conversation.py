@@ -18,7 +18,7 @@ from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, Canceled, ErrorEvent
 from lemon_ai import AssistantMessage, Model
-from lemon_otp import Caller, MonitorRef, Pid, wall_ms
+from lemon_otp import Caller, MonitorRef, Pid, monotonic_s, wall_ms
 
 NOTHING_QUEUED: Final = QueueUpdate((), ())
 
@@ -42,6 +42,7 @@ class Conversation:
         held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
         commands: What the user ran during a run; stored once it is over, so that it stands in no turn.
         retries: The tries of the model call that is going on.
+        started_at: When the process began, in Unix milliseconds; `began_s` on the runtime's clock.
         queues: What waits in the queues of the run, as the subscribers were last told.
     """
 
@@ -71,6 +72,8 @@ class Conversation:
     commands: list[BashExecutionMessage] = field(factory=list)
     retries: Retries = field(factory=Retries)
     queues: QueueUpdate = NOTHING_QUEUED
+    started_at: int = field(factory=wall_ms)
+    began_s: float = field(factory=monotonic_s)
 
     # Telling.
 
@@ -235,6 +238,10 @@ class Conversation:
             follow_up_mode=await Agent.get_follow_up_mode(self.agent),
             auto_compaction=self.options.compaction.enabled,
             auto_retry=self.retries.enabled,
+            steering_queue_size=len(queues.steering_messages),
+            follow_up_queue_size=len(queues.follow_up_messages),
+            started_at=self.started_at,
+            uptime_ms=round((monotonic_s() - self.began_s) * 1000),
         )
 
 

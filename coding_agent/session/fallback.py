@@ -16,7 +16,7 @@ from attrs import evolve, field
 from coding_agent.events import ProviderSwitched, RateLimitPaused
 from lemon_agent import model_runtime
 from lemon_ai import Context, Model, RateLimited, StreamCanceled, StreamOptions
-from lemon_otp import CallFailed, frozen, monotonic_s, wall_ms
+from lemon_otp import CallFailed, frozen, monotonic_s, telemetry, wall_ms
 
 PAUSE_S: Final = 30.0
 """A longer wait than this is told."""
@@ -115,3 +115,8 @@ def _told_wait(tell: Tell, attempt: Attempt, failure: Any) -> None:
         wait_ms = round(wait_s * 1000)
         resume_at = (wall_ms() + wait_ms) // 1000 * 1000
         tell(RateLimitPaused(attempt.model.provider, wait_ms, resume_at))
+        telemetry.execute(
+            ("coding_agent", "rate_limit_pause", "paused"),
+            {"retry_after_ms": wait_ms},
+            {"provider": attempt.model.provider, "model": attempt.model.id},
+        )

@@ -11,9 +11,9 @@ from attrs import evolve, field, frozen
 
 import lemon_ai
 from coding_agent.errors import UnknownTool
-from coding_agent.messages import convert_to_llm
 from coding_agent.prompts import context_files, system_prompt
 from coding_agent.session.compaction import CompactionSettings
+from coding_agent.session.guardrails import Guard, Guardrails
 from coding_agent.session.patience import with_patience
 from coding_agent.session.protocol import Notice, model_name
 from coding_agent.session.retrying import Retries, with_retries_told
@@ -61,6 +61,7 @@ class SessionOptions:
         compaction: When and how the conversation is made shorter.
         session_tools: Tools that are made for this one session when it begins, each given the session's process.
         account: What it may use up; None for no limit.
+        guardrails: What one message may take up of a model call.
         fallback: Who else may answer, while nothing useful has come of a call.
         owner: When this process ends, however it does, so does the session.
         agent_key: What its agent is called in the agent registry, for one that is another session's subagent.
@@ -87,6 +88,7 @@ class SessionOptions:
     compaction: CompactionSettings = field(factory=CompactionSettings)
     session_tools: tuple[SessionTool, ...] = field(default=(), repr=False)
     account: Account | None = None
+    guardrails: Guardrails = field(factory=Guardrails)
     fallback: tuple[Candidate, ...] = ()
     owner: Pid | None = None
     agent_key: AgentKey | None = None
@@ -151,6 +153,11 @@ class SessionOptions:
         )
 
 
+def spill_folder(session_file: Path) -> Path:
+    """Where what is too long for a model call lies whole: beside the session's file, as its subagents do."""
+    return session_file.with_suffix("") / "spill"
+
+
 def open_store(options: SessionOptions) -> SessionManager:
     """Open the session's file for writing, or set up a new one."""
     if options.session_file.exists():
@@ -197,6 +204,6 @@ def agent_options(
         session_id=session_id,
         get_api_key=options.get_api_key,
         stream_options=options.stream_options,
-        convert_to_llm=convert_to_llm,
+        convert_to_llm=Guard(options.guardrails, spill_folder(options.session_file)).convert,
         **settings,
     )

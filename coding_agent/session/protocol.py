@@ -287,6 +287,8 @@ class SessionState:
         stream_subscribers: Listeners with a bounded stream.
         name: What a person calls the session.
         pending_messages: Texts that wait in the queues of the run.
+        started_at: When its process began, in Unix milliseconds.
+        uptime_ms: How long ago that was.
     """
 
     session_id: str
@@ -312,6 +314,10 @@ class SessionState:
     follow_up_mode: QueueMode = "one_at_a_time"
     auto_compaction: bool = True
     auto_retry: bool = True
+    steering_queue_size: int = 0
+    follow_up_queue_size: int = 0
+    started_at: int = 0
+    uptime_ms: int = 0
 
 
 @frozen

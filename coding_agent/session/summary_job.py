@@ -14,7 +14,7 @@ from coding_agent.errors import BudgetExceeded
 from coding_agent.session.summary_request import SummaryRequest
 from coding_agent.storage.stamps import new_session_id
 from lemon_ai import AiError, Context, Model, ModelStream, StreamOptions, UserMessage, get_text, stream
-from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, self_pid, send, wall_ms
+from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, monotonic_s, self_pid, send, wall_ms
 
 if TYPE_CHECKING:
     from coding_agent.session.budget import Account
@@ -43,6 +43,7 @@ class SummaryJob:
         join: Makes one text of the answers.
         plan: What the session does with it; opaque here.
         account: What its model calls are charged to.
+        began_s: When it was wanted, on the runtime's clock.
     """
 
     purpose: Purpose
@@ -51,6 +52,7 @@ class SummaryJob:
     plan: Any
     account: "Account | None" = None
     cancelled: bool = False
+    began_s: float = field(factory=monotonic_s)
     _running: ModelStream | None = field(default=None, repr=False)
 
     async def start(self, session: Pid, model: Model, options: StreamOptions) -> None:

@@ -15,7 +15,7 @@ from coding_agent.session_supervisor import start_session, stop_session
 from lemon_agent import AgentEnd, MessageEnd
 from lemon_ai import get_text
 from lemon_ai.testing import Count, Delay, Fail, Say, ScriptedModel
-from lemon_otp import JobScheduler, receive, self_pid, send, spawn
+from lemon_otp import JobScheduler, receive, self_pid, send, spawn, telemetry
 from lemon_otp.testing import settle
 from tests.coding_agent.session.conftest import kinds
 
@@ -129,6 +129,13 @@ async def test_a_run_refused_as_too_long_goes_on_after_a_compaction(host):
     The provider refuses the conversation: it is compacted and the run goes on, once; the subscriber sees one terminal
     event, that of the run that worked.
     """
+    recovery = ("coding_agent", "session", "overflow_recovery")
+    heard = []
+    telemetry.attach_many(
+        "test",
+        [(*recovery, stage) for stage in ("attempt", "success", "failure")],
+        lambda event, _count, about, _config: heard.append((event[-1], about)),
+    )
     session = await host.session(LONG, [Fail("context")], "The summary.", "Made it.", compaction=SMALL)
     await host.run(session, "first")
 
@@ -136,6 +143,8 @@ async def test_a_run_refused_as_too_long_goes_on_after_a_compaction(host):
 
     assert [event.event.outcome for event in events if isinstance(event.event, AgentEnd)] == ["completed"]
     assert [event.event.reason for event in events if isinstance(event.event, CompactionStart)] == ["overflow"]
+    assert [stage for stage, _ in heard] == ["attempt", "success"]
+    assert set(heard[1][1]) == {"session_id", "provider", "model", "reason", "duration_ms"}
     assert said(await client.get_messages(session))[-1] == "Made it."
 
 
