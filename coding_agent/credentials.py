@@ -20,6 +20,7 @@ from attrs import field
 from coding_agent.credential_file import CredentialFile, Stored, credential_path
 from coding_agent.errors import BadCredentialFile
 from coding_agent.oauth_entries import to_entry, to_secret
+from coding_agent.own_environment import secrets_in
 from lemon_ai import KEY_VARIABLES, canonical, key_variables
 from lemon_otp import define
 
@@ -175,8 +176,9 @@ def has_key(provider: str, environ: Mapping[str, str] | None = None) -> bool:
 
 
 def known_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Every credential in reach, so that what is shown to others can leave it out."""
-    return Credentials(os.environ if environ is None else environ).secrets()
+    """Every secret in reach, so that what is shown to others can leave it out: credentials, and variables by name."""
+    where = os.environ if environ is None else environ
+    return Credentials(where).secrets() | secrets_in(where)
 
 
 def resolved(value: str, environ: Mapping[str, str] = os.environ) -> str | None:

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent.credentials import known_secrets
 from coding_agent.logs import LOGGERS, log_file
-from coding_agent.own_environment import SECRET_LENGTH_MIN, SECRET_NAME
 from coding_agent.private_files import make_private
 from lemon_ai import redact
 from lemon_otp import Pid, at_exit, recorder, self_pid, wall_ms
@@ -107,10 +107,3 @@ def redacted(value: Any, secrets: frozenset[str]) -> Any:
     if isinstance(value, list | tuple):
         return [redacted(item, secrets) for item in value]
     return value
-
-
-def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
-    """The values of variables whose names say that they are secrets."""
-    return frozenset(
-        value for name, value in environ.items() if SECRET_NAME.search(name) and len(value) >= SECRET_LENGTH_MIN
-    )

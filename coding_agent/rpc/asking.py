@@ -10,7 +10,6 @@ from attrs import evolve
 from coding_agent import client
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import BadUsage
-from coding_agent.own_environment import secrets_in
 from coding_agent.permissions.policy import MODES, Policy
 from coding_agent.rpc.fields import Fields
 from coding_agent.rpc.models_json import model_to_json
@@ -122,7 +121,7 @@ async def _exported(here: "RpcConnection", given: Fields, save: Callable[..., Pa
     """The session as it is on disk, written by a thread: a long one keeps nobody waiting."""
     output = given.optional_text("outputPath")
     session, host = here.desk.session, here.desk.host
-    secrets = secrets_in(host.environ) | known_secrets(host.environ)
+    secrets = known_secrets(host.environ)
 
     def work() -> Path:
         if not session.file.exists():

@@ -99,12 +99,14 @@ async def test_a_login_made_while_the_program_runs_counts_from_the_next_request(
 
 
 def test_every_secret_in_reach_is_known_to_whoever_hides_them(variables):
-    """Variables for keys, stored keys, both tokens of a login; short words are not secrets."""
+    """Variables for keys or with a secret's name, stored keys, both tokens of a login; short words are not secrets."""
     variables["GROQ_API_KEY"] = "from-a-variable"
     variables["XAI_API_KEY"] = "x"
     keep(variables, "openai", type="api_key", key="stored-key")
     keep(variables, "anthropic", type="oauth", access="access-token", refresh="refresh-token", expires=0)
-    assert known_secrets(variables) == {"from-a-variable", "stored-key", "access-token", "refresh-token"}
+    variables["DEPLOY_TOKEN"] = "of-another-program"
+    stored = {"stored-key", "access-token", "refresh-token"}
+    assert known_secrets(variables) == {"from-a-variable", "of-another-program", *stored}
 
 
 def test_a_login_is_the_same_after_it_was_kept_and_read():

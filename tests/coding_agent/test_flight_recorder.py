@@ -6,9 +6,7 @@ import stat
 import threading
 from pathlib import Path
 
-import pytest
-
-from coding_agent.flight_recorder import FILES_MAX, crash_files, known_secrets, start_recorder, write_crash
+from coding_agent.flight_recorder import FILES_MAX, crash_files, start_recorder, write_crash
 from coding_agent.logs import LOGGERS
 from lemon_otp import monitor, receive, spawn
 from lemon_otp.testing import settle
@@ -67,12 +65,3 @@ def test_a_link_in_the_place_of_a_crash_file_is_not_followed(tmp_path: Path) -> 
     (tmp_path / "crash-1-1.json").symlink_to(target)
     write_crash(tmp_path / "crash-1-1.json", [])
     assert target.read_text() == "precious"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "secret"),
-    [("MY_API_KEY", "0123456789", True), ("MY_API_KEY", "short", False), ("PATH", "/usr/bin:/bin", False)],
-)
-def test_secrets_are_known_by_the_names_of_their_variables(name: str, value: str, secret: bool) -> None:
-    """Long enough to be one."""
-    assert known_secrets({name: value}) == (frozenset({value}) if secret else frozenset())
