@@ -1,7 +1,6 @@
 """Edge. What an agent's process holds, and how its runs begin, speak and end. Used by `agent` only."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Literal
 
 from attrs import evolve, field
@@ -40,6 +39,7 @@ from lemon_otp import (
     define,
     exit_signal,
     frozen,
+    mailbox_length,
     monitor,
     reply,
     self_pid,
@@ -204,6 +204,14 @@ class Work:
             follow_up=(*follow_up, *self.inbox.follow_up),
         )
 
+    def nothing_waits(self, run: ActiveRun, me: Pid) -> bool:
+        """Is there nothing for a run to take, neither in the queues nor on its way to them?
+
+        The loop's process may ask this, to be spared a call a turn: nobody changes the queues between the look and the
+        answer, and what has been sent to the agent, but for word of the run's own events, counts as on its way.
+        """
+        return not self.inbox.waiting and mailbox_length(me) == run.stream.listener_told
+
     # Its subscribers.
 
     def tell(self, event: AgentEvent) -> None:
@@ -253,7 +261,8 @@ class Work:
         name: QueueName = "steering" if self.inbox.steering else "follow_up"
         self.inbox, taken = self.inbox.take_next()
         prompt = last_system_prompt(taken)
-        await begin(self, tuple(queued.message for queued in taken), system_prompt=prompt, carried=carried)
+        prompts = tuple(queued.message for queued in taken)
+        await begin(self, prompts, system_prompt=prompt, carried=carried, drained=True)
         assert self.run is not None
         self.run.unsaid = ()
         self.run.taken += [(name, queued) for queued in taken]
@@ -281,8 +290,9 @@ async def begin(
     *,
     system_prompt: str | None = None,
     carried: tuple[AgentMessage, ...] = (),
+    drained: bool = False,
 ) -> None:
-    """Start a run."""
+    """Start a run. `drained`: its prompts come from a queue, and no more is taken for its first turn."""
     options, me = work.options, self_pid()
     work.run_count += 1
     work.progress.begin(started=bool(carried))
@@ -290,7 +300,7 @@ async def begin(
     run = await start_run(
         prompts,
         AgentContext(prompt, (), options.tools),
-        _config(work, me, work.run_count),
+        _config(work, me, work.run_count, drained=drained),
         conversation=work.progress.conversation.fork(),
     )
     watch = None if run.pid is None else monitor(run.pid)
@@ -299,7 +309,30 @@ async def begin(
     run.stream.deliver_to(me)
 
 
-def _config(work: Work, me: Pid, number: int) -> AgentLoopConfig:
+@define(eq=False)
+class _Drain:
+    """What a run is given to take from a queue with: a call to its agent, unless that would be for nothing."""
+
+    work: Work
+    me: Pid
+    question: ask.TakeSteering | ask.TakeFollowUp
+    timeout_s: float | None
+    window_ms: int = 0
+    """How long the agent would wait for a message that is not there yet."""
+    drained: bool = False
+    """Has it been taken from for the first turn?"""
+
+    def __call__(self) -> Taken | Awaitable[Taken]:
+        if self.drained:
+            self.drained = False
+            return ()
+        run = self.work.run
+        if run is not None and self.window_ms <= 0 and self.work.nothing_waits(run, self.me):
+            return ()
+        return call(self.me, self.question, timeout_s=self.timeout_s)
+
+
+def _config(work: Work, me: Pid, number: int, *, drained: bool) -> AgentLoopConfig:
     options = work.options
     timeout_s = options.queue_call_timeout_s
     return AgentLoopConfig(
@@ -316,8 +349,8 @@ def _config(work: Work, me: Pid, number: int) -> AgentLoopConfig:
         after_tool_call=options.after_tool_call,
         should_stop_after_turn=options.should_stop_after_turn,
         prepare_next_turn=options.prepare_next_turn,
-        get_steering_messages=partial(call, me, ask.TakeSteering(number), timeout_s=timeout_s),
-        get_follow_up_messages=partial(call, me, ask.TakeFollowUp(number), timeout_s=timeout_s),
+        get_steering_messages=_Drain(work, me, ask.TakeSteering(number), timeout_s, drained=drained),
+        get_follow_up_messages=_Drain(work, me, ask.TakeFollowUp(number), timeout_s, options.follow_up_window_ms),
         max_tool_turns=options.max_tool_turns,
         max_tool_concurrency=options.max_tool_concurrency,
         tool_timeout_ms=options.tool_timeout_ms,

@@ -244,6 +244,11 @@ class EventStream(Generic[E, R]):
         if self._queue.events:
             self._tell_listener(pid)
 
+    @property
+    def listener_told(self) -> bool:
+        """Is a `StreamReady` in the mailbox of whoever `deliver_to` named, for events not taken yet?"""
+        return self._told
+
     def take_all(self) -> list[E]:
         """Every event that waits, in order, the terminal one included. Never waits itself."""
         self._told = False

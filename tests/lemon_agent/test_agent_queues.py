@@ -25,7 +25,7 @@ from lemon_agent.testing import (
     until,
 )
 from lemon_ai import get_text
-from lemon_otp import TaskSupervisor, exit_signal
+from lemon_otp import TaskSupervisor, exit_signal, telemetry
 from lemon_otp.testing import settle
 from tests.lemon_agent.tools import ECHO, tool
 
@@ -122,6 +122,17 @@ async def test_follow_ups_are_not_taken_while_there_is_something_to_do(tree):
         sum(get_text(m) == "later" for m in context.messages if m.role == "user") for context in agent.model.asked
     ]
     assert counts == [0, 0, 0, 1]
+
+
+@pytest.mark.requirement("QUEUE-2")
+async def test_continuing_with_the_queue_takes_one_message_a_turn(tree):
+    """What the run begins with is the drain of its first turn: the second message waits for the second."""
+    agent = await ScriptedAgent.start(["hello", "one", "two"])
+    await agent.run("hi")
+    Agent.steer(agent.pid, [user_message("a"), user_message("b")])
+    await Agent.continue_(agent.pid)
+
+    assert said(await agent.events()) == ["a", "one", "b", "two"]
 
 
 @pytest.mark.requirement("QUEUE-7")
@@ -225,25 +236,14 @@ async def test_what_comes_after_the_last_look_at_the_queue_is_still_part_of_the_
     with one start, one end, and all messages in it.
     """
     agent = await ScriptedAgent.start(["one", "two"])
-    config = {}
 
-    # The agent's last answer to the loop is followed at once by the steering message, as if it had just been typed.
-    from lemon_agent import agent_runs
-
-    original = agent_runs.Work.take_follow_up
-
-    def take_follow_up(work, number, caller):
-        taken = original(work, number, caller)
-        if not config:
-            config["done"] = True
+    def say_one_more(_event, _measurements, metadata, _config):
+        if metadata["to"] == "finalizing":
+            telemetry.detach("test")
             Agent.steer(agent.pid, "wait, one more")
-        return taken
 
-    agent_runs.Work.take_follow_up = take_follow_up
-    try:
-        events = await agent.run("go")
-    finally:
-        agent_runs.Work.take_follow_up = original
+    telemetry.attach("test", ("lemon_agent", "loop", "state_transition"), say_one_more)
+    events = await agent.run("go")
 
     assert said(events) == ["go", "one", "wait, one more", "two"]
     assert [get_text(m) for m in terminal(events).messages] == said(events)
