@@ -94,7 +94,9 @@ def _prepare_streams(*, as_json: bool) -> None:
 
 
 def _say(error: object, code: int) -> int:
-    print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
+    from lemon_ai import redact
+
+    print("error:", redact(" ".join(str(error).splitlines())), file=sys.stderr)
     return code
 
 

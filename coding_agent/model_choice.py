@@ -10,7 +10,7 @@ from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
 from coding_agent.local_servers import LocalServers, configured_addresses, first_model
 from coding_agent.settings import Settings
-from lemon_ai import Catalog, Model, UnknownModel, default_catalog
+from lemon_ai import Catalog, Model, UnknownModel, default_catalog, redact
 
 PREFERRED: Final[Sequence[tuple[str, str]]] = (
     ("anthropic", "anthropic/claude-sonnet-4-5"),
@@ -85,7 +85,9 @@ def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
         if has_key(provider):
             return ModelChoice(_find(known, name), asked_for=False, notice=notice.removesuffix("; "))
     if (served := first_model(LocalServers(os.environ, configured_addresses(known)).find(), known)) is not None:
-        return ModelChoice(served, asked_for=False, notice=f"{notice}using the local server at {served.base_url}")
+        return ModelChoice(
+            served, asked_for=False, notice=f"{notice}using the local server at {redact(served.base_url)}"
+        )
     return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=notice + NO_MODEL_NOTICE)
 
 

@@ -17,7 +17,7 @@ from coding_agent.credentials import Credentials
 from coding_agent.local_probes import ServedModel
 from coding_agent.local_servers import LocalServer
 from coding_agent.user_models import user_models
-from lemon_ai import KEYLESS, Model
+from lemon_ai import KEYLESS, Model, redact
 
 
 @frozen
@@ -61,7 +61,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         print(line)
     for server in servers:
         if not server.models:
-            print(f"{server.kind} at {server.base_url}: {server.state}, no model", file=sys.stderr)
+            print(f"{server.kind} at {redact(server.base_url)}: {server.state}, no model", file=sys.stderr)
     if len(rows) > len(shown):
         print(f"{len(rows) - len(shown)} more have no key here; --all shows them", file=sys.stderr)
     elif not shown:
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 def all_rows(listed: Sequence[Model], servers: Sequence[LocalServer], credentials: Credentials) -> list[Row]:
     """Models of servers on this machine first, then the catalogue's; each name once."""
     rows = [
-        Row(model, server.base_url, served)
+        Row(model, redact(server.base_url), served)
         for server in servers
         for served in server.models
         for model in server.as_models()
@@ -121,7 +121,7 @@ def to_json(row: Row) -> dict[str, Any]:
         "id": model.id,
         "name": model.name,
         "api": model.api,
-        "baseUrl": model.base_url or None,
+        "baseUrl": redact(model.base_url) or None,
         "contextWindow": model.context_window,
         "maxTokens": model.max_tokens,
         "reasoning": model.reasoning,
@@ -143,7 +143,7 @@ def server_json(server: LocalServer) -> dict[str, Any]:
     """One server for programs."""
     return {
         "kind": server.kind,
-        "baseUrl": server.base_url,
+        "baseUrl": redact(server.base_url),
         "version": server.version or None,
         "state": server.state,
         "models": len(server.models),

@@ -11,7 +11,7 @@ from coding_agent.doctor.finding import Finding, Place
 from coding_agent.errors import BadCredentialFile, BadUsage
 from coding_agent.model_choice import SCRIPTED, choose_model
 from coding_agent.user_models import models_file, user_models
-from lemon_ai import KEY_VARIABLES
+from lemon_ai import KEY_VARIABLES, redact
 
 
 def credentials(place: Place) -> Iterator[Finding]:
@@ -65,9 +65,13 @@ def local_servers(place: Place) -> Iterator[Finding]:
     for server in servers:
         named = [f"{model.id} ({model.context or '?'} tokens)" for model in server.models[:5]]
         more = f" and {len(server.models) - 5} more" if len(server.models) > 5 else ""
-        said = f"{server.kind} {server.version} at {server.base_url}: {', '.join(named) or server.state}{more}"
+        said = f"{server.kind} {server.version} at {redact(server.base_url)}: {', '.join(named) or server.state}{more}"
         level, mend = ("ok", "") if server.models else ("warn", "load a model there")
-        facts = {"kind": server.kind, "baseUrl": server.base_url, "models": [model.id for model in server.models]}
+        facts = {
+            "kind": server.kind,
+            "baseUrl": redact(server.base_url),
+            "models": [model.id for model in server.models],
+        }
         yield Finding("local servers", level, " ".join(said.split()), mend, facts)  # type: ignore[arg-type]
         short = [
             model.id for model in server.models if 0 < model.context < 16_000 and model.context_max > model.context
@@ -96,7 +100,7 @@ def model(place: Place) -> Iterator[Finding]:
         why = choice.notice
     else:
         why = known.credentials.source(choice.model.provider) or "settings name it"
-    facts = {"model": name, "why": why, "baseUrl": choice.model.base_url or None}
+    facts = {"model": name, "why": why, "baseUrl": redact(choice.model.base_url) or None}
     if name == SCRIPTED:
         yield Finding("model", "warn", f"{name}, which only shows how it works", choice.notice, facts)
     else:

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from coding_agent.user_models import UserModels
-from lemon_ai import Model
+from lemon_ai import Model, redact
 
 LEVELS: Final = ("off", "minimal", "low", "medium", "high")
 EXTRA_LEVELS: Final = ("xhigh", "max")
@@ -13,14 +13,14 @@ ALL_LEVELS: Final = (*LEVELS, *EXTRA_LEVELS)
 
 
 def model_to_json(model: Model) -> dict[str, Any]:
-    """A model as an object; providers and wire formats are spelled with hyphens."""
+    """A model as an object; providers and wire formats are spelled with hyphens, an address is without its secrets."""
     cost = model.cost
     return {
         "id": model.id,
         "name": model.name,
         "api": model.api.replace("_", "-"),
         "provider": model.provider.replace("_", "-"),
-        "baseUrl": model.base_url,
+        "baseUrl": redact(model.base_url),
         "reasoning": model.reasoning,
         "input": list(model.input),
         "cost": {

@@ -332,3 +332,27 @@ def test_a_host_that_others_talk_to_and_look_into_shows_no_secret(watched: Watch
     assert sum(map(len, watched.outputs)) > 20_000
     for secret in (KEY, PASSWORD, ENV_VALUE):
         assert watched.found(secret) == [], secret
+
+
+def test_an_address_is_shown_without_the_password_and_the_key_in_it(machine: Machine):
+    """Lists of models, the protocol's answers, the doctor and complaints name a server as far as that is no secret."""
+    address = f"http://me:{PASSWORD}@127.0.0.1:9/v1?key={KEY}"
+    models = machine.home / ".config" / "lemon" / "models.json"
+    models.parent.mkdir(parents=True)
+    one = {"baseUrl": address, "api": "openai-completions", "apiKey": "x", "models": [{"id": "m"}]}
+    models.write_text(json.dumps({"providers": {"mine": one}}))
+    machine.extra_env["LEMON_MODEL"] = "mine/m"
+    said = [machine.run(*command) for command in (["models", "list", "--json"], ["doctor", "--json"])]
+    said.append(machine.run("--base-url", address, "-p", "hello"))
+    client = RpcClient(machine, model="mine/m")
+    try:
+        client.ask("get_state")
+        client.ask("get_available_models")
+        assert client.finish() == (0, "")
+    finally:
+        client.kill()
+
+    whole = json.dumps(client.seen) + "".join(done.stdout + done.stderr for done in said)
+    assert "127.0.0.1:9/v1" in whole
+    assert PASSWORD not in whole
+    assert KEY not in whole
