@@ -95,8 +95,9 @@ def _prepare_streams(*, as_json: bool) -> None:
 
 def _say(error: object, code: int) -> int:
     from lemon_ai import redact
+    from lemon_otp import introspect  # what went wrong may hold what a terminal would obey
 
-    print("error:", redact(" ".join(str(error).splitlines())), file=sys.stderr)
+    print("error:", introspect.printable(redact(" ".join(str(error).splitlines()))), file=sys.stderr)
     return code
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coding_agent.control.client import os_pid_of, sockets
-from coding_agent.control.protocol import socket_path
+from coding_agent.control.protocol import SOCKET_PREFIX, SOCKET_SUFFIX
 from coding_agent.errors import HostUnreachable
 from coding_agent.settings import runtime_dir
 from lemon_otp import repl_shell
@@ -20,9 +20,13 @@ def attach(which: str, environ: Mapping[str, str]) -> repl_shell.Asker:
     """
     folder = runtime_dir(environ)
     if which:
-        path = socket_path(folder, int(which)) if which.isascii() and which.isdigit() else Path(which)
-        if not path.exists():
-            raise HostUnreachable(f"no host {which} runs: there is no socket {path}")
+        path = folder / f"{SOCKET_PREFIX}{which}{SOCKET_SUFFIX}" if which.isascii() and which.isdigit() else Path(which)
+        try:
+            path.lstat()
+        except FileNotFoundError as missing:
+            raise HostUnreachable(f"no host {which} runs: there is no socket {path}") from missing
+        except (OSError, ValueError) as error:
+            raise HostUnreachable(f"no host can be reached at {path}: {error}") from error
         return _asked(path)
     found, problems = _answering(folder)
     if not found:

@@ -12,10 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from lemon_otp.introspect import printable
 from lemon_otp.repl.serving import peer_uid
 from lemon_otp.repl.wire import VERSION, encode
 
 ASK_S: Final = 5.0
+AGAIN_S: Final = 0.02
+"""Between two tries to connect to a host that is connected to by many others right now."""
+GREETING_BYTES_MAX: Final = 64 * 1024
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No host says longer lines; whoever does is none."""
 
 
 class Unreachable(Exception):
@@ -26,7 +32,7 @@ class Unreachable(Exception):
     """
 
     def __init__(self, text: str, code: str) -> None:
-        super().__init__(text)
+        super().__init__(printable(text))  # it may hold what the other side said
         self.code = code
 
 
@@ -57,7 +63,7 @@ class Asker:
     def _greet(self) -> dict[str, Any]:
         with suppress(Unreachable):  # one that refuses us may have gone already: it has said why
             self._send({"op": "hello", "version": VERSION})
-        hello = self._line(self.timeout_s)
+        hello = self._line(self.timeout_s, GREETING_BYTES_MAX)
         if hello is None:
             raise Unreachable(f"whoever listens at {self.path} is no host: it said nothing", "not_a_host")
         if hello.get("ok"):
@@ -134,14 +140,19 @@ class Asker:
                 raise Unreachable(f"the host behind {self.path} has ended", "dead")
             if answer.get("id") == number:
                 return answer
-            self._early.setdefault(answer.get("id") or 0, []).append(answer)
+            other = answer.get("id")
+            if isinstance(other, int):
+                self._early.setdefault(other, []).append(answer)
 
-    def _line(self, timeout_s: float | None) -> dict[str, Any] | None:
-        self.socket.settimeout(timeout_s)
+    def _line(self, timeout_s: float | None, length_max: int = LINE_BYTES_MAX) -> dict[str, Any] | None:
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
         looked_at = 0
         while (end := self._received.find(b"\n", looked_at)) < 0:
             looked_at = len(self._received)
+            if looked_at > length_max:
+                raise Unreachable(f"whoever listens at {self.path} is no host", "not_a_host")
             try:
+                self.socket.settimeout(None if until_s is None else max(0.001, until_s - time.monotonic()))
                 data = self.socket.recv(1 << 16)
             except TimeoutError as error:
                 text = f"the host behind {self.path} did not answer within {timeout_s:g} s"
@@ -155,7 +166,7 @@ class Asker:
         del self._received[: end + 1]
         try:
             answer = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unreachable(f"whoever listens at {self.path} is no host", "not_a_host") from error
         if not isinstance(answer, dict):
             raise Unreachable(f"whoever listens at {self.path} is no host", "not_a_host")
@@ -166,7 +177,7 @@ def _connected(path: Path, timeout_s: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
-        connection.connect(str(path))
+        _connect(connection, path, time.monotonic() + timeout_s)
     except PermissionError as error:
         connection.close()
         raise Unreachable(f"{path} belongs to another user", "wrong_owner") from error
@@ -177,3 +188,15 @@ def _connected(path: Path, timeout_s: float) -> socket.socket:
         connection.close()
         raise Unreachable(f"the host behind {path} belongs to another user", "wrong_owner")
     return connection
+
+
+def _connect(connection: socket.socket, path: Path, until_s: float) -> None:
+    """Connect; wait for room while more connect than the host has accepted yet."""
+    while True:
+        try:
+            connection.connect(str(path))
+            return
+        except BlockingIOError:
+            if time.monotonic() > until_s:
+                raise
+        time.sleep(AGAIN_S)

@@ -199,6 +199,9 @@ class Pretender:
         (b'{"ok": false, "code": "wrong_owner", "error": "another user"}\n', "wrong_owner", "refused: another user"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not_a_host", "no host"),
         (b"[1]\n", "not_a_host", "no host"),
+        (b"[" * 60_000 + b"\n", "not_a_host", "no host"),
+        (b"x" * 200_000, "not_a_host", "no host"),
+        (b'{"ok": false, "code": "x", "error": "\\u001b[31m\\u202e"}\n', "x", r"refused: \\x1b\[31m\\u202e"),
         (b"", "not_a_host", "said nothing"),
     ],
 )
