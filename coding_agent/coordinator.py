@@ -92,15 +92,17 @@ class Coordinator(GenServer[ask.CoordinatorOptions, Any, Any, Coordinating]):
 
     @staticmethod
     async def run_in_background(
-        coordinator: Address, spec: ask.SubagentSpec, delivery: ask.Delivery = "follow_up"
+        coordinator: Address, spec: ask.SubagentSpec, delivery: ask.Delivery = "follow_up", *, tell: bool = True
     ) -> str:
         """Start one and return its id; when it ends the session gets an `async_followup` message, unless it joined.
+
+        With `tell=False` it gets none, and has to look.
 
         Raises:
             UnknownSubagent: There is no definition of that name.
             BudgetExceeded: As many are at work as may be.
         """
-        return await _ask(coordinator, ask.RunInBackground(spec, delivery))
+        return await _ask(coordinator, ask.RunInBackground(spec, delivery, tell))
 
     @staticmethod
     async def join(
@@ -192,8 +194,8 @@ async def _answer(message: Any, caller: Caller, state: Coordinating) -> Answer:
         case ask.RunSubagents():
             await work.run_batch(state, message, caller)
             return NoReply(state)
-        case ask.RunInBackground(spec, delivery):
-            return Reply(await work.run_aside(state, spec, delivery, caller.pid), state)
+        case ask.RunInBackground():
+            return Reply(await work.run_aside(state, message, caller.pid), state)
         case ask.Join(ids, mode):
             state.join([_known(state, run_id) for run_id in ids], mode, caller)
             return NoReply(state)

@@ -23,10 +23,10 @@ from coding_agent.subagents.protocol import (
     Delivery,
     JoinMode,
     Progress,
+    RunInBackground,
     RunSubagents,
     RunView,
     SubagentResult,
-    SubagentSpec,
 )
 from coding_agent.subagents.run import Order, RunStarted, StopRun, run_subagent
 from coding_agent.subagents.run_records import RunRecord
@@ -328,7 +328,7 @@ class Coordinating:
 
     def _tell_parent(self, run: Run) -> None:
         assert run.result is not None
-        if not run.background or run.joined:
+        if not run.background or run.joined or not run.tell:
             return
         head = f"Subagent {run.id}{f' ({run.spec.description})' if run.spec.description else ''}"
         if run.result.status == "completed":
@@ -403,9 +403,17 @@ async def run_batch(state: Coordinating, request: RunSubagents, caller: Caller) 
     state.settle()
 
 
-async def run_aside(state: Coordinating, spec: SubagentSpec, delivery: Delivery, asked_by: Pid | None = None) -> str:
+async def run_aside(state: Coordinating, request: RunInBackground, asked_by: Pid | None = None) -> str:
     """Start one subagent that nobody waits for; its id."""
     run_id = new_run_id()
-    run = Run(run_id, spec, Batch((run_id,)), background=True, delivery=delivery, asked_by=asked_by)
+    run = Run(
+        run_id,
+        request.spec,
+        Batch((run_id,)),
+        background=True,
+        delivery=request.delivery,
+        tell=request.tell,
+        asked_by=asked_by,
+    )
     await state.start(run)
     return run_id

@@ -30,7 +30,7 @@ FOLDER: Final = Path(".lemon") / "agents"
 BUILT_IN: Final = Path(__file__).parent / "roles"
 BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
-THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh")
+THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

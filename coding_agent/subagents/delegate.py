@@ -59,7 +59,12 @@ def subagents_of(session: Pid, session_id: str, settings: SubagentSettings | Non
 
 def _task_for(cwd: Path, session_id: str, settings: SubagentSettings, seat: Pid | None, session: Pid) -> AgentTool:
     delegate = _subagents(session_id, settings, seat, session)
-    return task_tool(str(cwd), delegate=delegate, kinds=settings.definitions(cwd).by_name.values())
+    return task_tool(
+        str(cwd),
+        delegate=delegate,
+        kinds=settings.definitions(cwd).by_name.values(),
+        known=lambda role: settings.definitions(cwd).named(role),
+    )
 
 
 def _subagents(session_id: str, settings: SubagentSettings, seat: Pid | None, session: Pid) -> "SessionSubagents":
@@ -113,11 +118,13 @@ class SessionSubagents:
 
         return await Coordinator.run_subagents(await self.coordinator(), specs, timeout_ms, until)
 
-    async def run_in_background(self, spec: ask.SubagentSpec, delivery: ask.Delivery = "follow_up") -> str:
+    async def run_in_background(
+        self, spec: ask.SubagentSpec, delivery: ask.Delivery = "follow_up", *, tell: bool = True
+    ) -> str:
         """Start one; its id."""
         from coding_agent.coordinator import Coordinator
 
-        return await Coordinator.run_in_background(await self.coordinator(), spec, delivery)
+        return await Coordinator.run_in_background(await self.coordinator(), spec, delivery, tell=tell)
 
     async def view(self, ids: Sequence[str] | None) -> tuple[ask.RunView, ...]:
         """How runs stand."""

@@ -135,10 +135,11 @@ class Progress:
 
 @frozen
 class RunInBackground(Request[str]):
-    """Run this one and answer with its id at once; the parent hears of its end."""
+    """Run this one and answer with its id at once; the parent hears of its end, unless `tell` is false."""
 
     spec: SubagentSpec
     delivery: Delivery = "follow_up"
+    tell: bool = True
 
 
 @frozen

@@ -34,6 +34,7 @@ class Run:
     batch: Batch
     background: bool = False
     delivery: Delivery = "follow_up"
+    tell: bool = True
     status: str = "queued"
     pid: Pid | None = None
     watch: MonitorRef | None = None

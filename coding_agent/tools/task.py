@@ -7,7 +7,7 @@ with the call: whoever aborts the call stops the subagent.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from coding_agent.errors import CodingAgentError
+from coding_agent.errors import CodingAgentError, UnknownSubagent
 from coding_agent.subagents.definitions import THINKING_LEVELS, Definition
 from coding_agent.subagents.protocol import Delivery, JoinMode, Progress, RunView, SubagentResult, SubagentSpec
 from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, optional_texts, required_text
@@ -30,9 +30,11 @@ PARAMETERS: Final[Mapping[str, Any]] = {
         "async": {"type": "boolean", "description": "run: go on meanwhile; a message comes when it has ended"},
         "queue_mode": {
             "type": "string",
-            "enum": ["followup", "steer"],
+            "enum": ["followup", "steer", "steer_backlog"],
             "description": "run with async: when that message comes; followup is after the current work",
         },
+        "auto_followup": {"type": "boolean", "description": "run with async: false for no message; true if left out"},
+        "meta": {"type": "object", "description": "run: anything to find again in the details of the result"},
         "tools": {"type": "array", "items": {"type": "string"}, "description": "run: the only tools it may use"},
         "model": {"type": "string", "description": "run: provider/model; this conversation's when left out"},
         "thinking_level": {"type": "string", "enum": list(THINKING_LEVELS), "description": "run: how hard it thinks"},
@@ -50,7 +52,7 @@ class Delegate(Protocol):
     """What does the work; `subagents.delegate` has the one of a session."""
 
     async def run(self, spec: SubagentSpec, timeout_ms: int | None, watcher: Pid | None) -> SubagentResult: ...
-    async def run_in_background(self, spec: SubagentSpec, delivery: Delivery) -> str: ...
+    async def run_in_background(self, spec: SubagentSpec, delivery: Delivery, *, tell: bool = True) -> str: ...
     async def view(self, ids: Sequence[str] | None) -> tuple[RunView, ...]: ...
     async def join(self, ids: Sequence[str], mode: JoinMode) -> tuple[RunView, ...]: ...
     async def stop(self, run_id: str) -> RunView: ...
@@ -58,17 +60,34 @@ class Delegate(Protocol):
     async def answer(self, run_id: str, text: str) -> None: ...
 
 
-def task_tool(cwd: str, *, delegate: Delegate, kinds: Iterable[Definition] = (), **options: Any) -> AgentTool:
-    """The tool for a session whose subagents `delegate` looks after; `kinds` are named in its description."""
+def task_tool(
+    cwd: str,
+    *,
+    delegate: Delegate,
+    kinds: Iterable[Definition] = (),
+    known: Callable[[str], object] | None = None,
+    **options: Any,
+) -> AgentTool:
+    """The tool for a session whose subagents `delegate` looks after.
+
+    Args:
+        cwd: The working folder.
+        delegate: Does the work.
+        kinds: Are named in its description.
+        known: Raises `UnknownSubagent` for a role there is none of; asked for each run.
+        options: Of other tools.
+    """
 
     async def execute(call_id: str, params: dict[str, Any], signal: Any, on_update: Any) -> AgentToolResult:
         action = optional_text(params, "action") or "run"
         try:
             if action == "run":
-                return await _run(delegate, params, on_update)
+                return await _run(delegate, known, params, on_update)
             if (other := _ACTIONS.get(action)) is None:
                 raise ToolError(f"Unknown action: {action}; it can be {', '.join(ACTIONS)}")
             return await other(delegate, params)
+        except UnknownSubagent as unknown:
+            raise ToolError(f"Unknown role: {unknown.name}; there are: {', '.join(unknown.known)}") from unknown
         except CodingAgentError as refused:
             raise ToolError(str(refused)) from refused
         except CallFailed as failed:
@@ -96,11 +115,15 @@ def _description(kinds: Iterable[Definition]) -> str:
     )
 
 
-async def _run(delegate: Delegate, params: dict[str, Any], on_update: OnUpdate | None) -> AgentToolResult:
+async def _run(
+    delegate: Delegate, known: Callable[[str], object] | None, params: dict[str, Any], on_update: OnUpdate | None
+) -> AgentToolResult:
     prompt = required_text(params, "prompt", "prompt is required")
     if not prompt.strip():
         raise ToolError("prompt must not be empty")
     role = optional_text(params, "role")
+    if known is not None and role is not None:
+        known(role)
     spec = SubagentSpec(
         prompt=prompt,
         subagent=role,
@@ -110,13 +133,14 @@ async def _run(delegate: Delegate, params: dict[str, Any], on_update: OnUpdate |
         tools=optional_texts(params, "tools"),
         timeout_ms=None if params.get("timeout_ms") is None else optional_number(params, "timeout_ms", 0),
     )
+    meta = {} if params.get("meta") is None else {"meta": params["meta"]}
     if optional_flag(params, "async"):
-        delivery: Delivery = "steer" if optional_text(params, "queue_mode") == "steer" else "follow_up"
-        run_id = await delegate.run_in_background(spec, delivery)
-        details = {"task_id": run_id, "status": "queued", "description": spec.description}
-        return text_result(f"Task queued: {run_id}", details)
+        delivery: Delivery = "follow_up" if params.get("queue_mode") in (None, "followup") else "steer"
+        run_id = await delegate.run_in_background(spec, delivery, tell=params.get("auto_followup") is not False)
+        details = {"task_id": run_id, "run_id": run_id, "status": "queued", "description": spec.description}
+        return text_result(f"Task queued: {run_id}", details | meta)
     result = await _watched(delegate, spec, on_update)
-    told = {"task_id": result.id, "status": result.status, "session_file": result.session_file}
+    told = {"task_id": result.id, "status": result.status, "session_file": result.session_file} | meta
     if result.status == "completed":
         return text_result(result.result or "(it said nothing)", told)
     raise ToolError(_failed(result))

@@ -27,7 +27,8 @@ def tool_of(team) -> AgentTool:
     settings = SubagentSettings(definitions=definitions(), timeout_ms=None)
     delegate = subagents_of(team.session, team.options.session_id, settings)
     kinds = definitions()(team.options.cwd).by_name.values()
-    return task_tool(str(team.options.cwd), delegate=delegate, kinds=kinds)
+    known = definitions()(team.options.cwd).named
+    return task_tool(str(team.options.cwd), delegate=delegate, kinds=kinds, known=known)
 
 
 async def use(tool, **params) -> str:
@@ -68,7 +69,7 @@ async def test_a_model_hands_work_to_a_subagent_and_gets_its_last_words(host):
         ({}, "prompt is required"),
         ({"prompt": "  "}, "prompt must not be empty"),
         ({"prompt": 3}, "prompt must be a string"),
-        ({"prompt": "x", "role": "nobody"}, "Unknown subagent: nobody"),
+        ({"prompt": "x", "role": "nobody"}, "Unknown role: nobody; there are: "),
         ({"action": "fly"}, "Unknown action: fly"),
         ({"action": "get"}, "task_id is required for action=get"),
         ({"action": "get", "task_id": "none"}, "Unknown task_id: none"),
@@ -198,6 +199,27 @@ async def test_a_joined_run_is_not_told_again(team):
     await sleep_s(0.05)
 
     assert [message.role for message in await client.get_messages(team.session)] == []
+
+
+async def test_background_work_can_end_without_a_message(team):
+    """With auto_followup false nobody is told; whoever looks finds the result, and what was noted with it."""
+    tool = tool_of(team)
+    params = {"prompt": "say one", "async": True, "auto_followup": False, "meta": {"ticket": 7}}
+    queued = await tool.execute("c1", params, None, None)
+    run_id = queued.details["task_id"]
+
+    joined = await Coordinator.join(team.coordinator, [run_id])
+    other = (await use(tool, prompt="say two", **{"async": True, "auto_followup": False})).removeprefix("Task queued: ")
+    while not (await Coordinator.view(team.coordinator, [other]))[0].result:
+        await sleep_s(0.005)
+    await client.wait_for_idle(team.session)
+
+    assert queued.details == {
+        "task_id": run_id, "run_id": run_id, "status": "queued", "description": "", "meta": {"ticket": 7},
+    }  # fmt: skip
+    assert joined[0].result.result == "one"
+    assert await client.get_messages(team.session) == ()
+    assert await use(tool, action="get", task_id=other) == "two"
 
 
 async def test_a_subagent_can_be_steered(host):
