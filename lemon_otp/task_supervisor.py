@@ -52,11 +52,11 @@ class StartWorker(SupervisorRequest):
 
 
 class TaskChild(Child):
-    """A task with an owner among the children; what it was asked to do is written down when somebody looks."""
+    """A task among the children that is never started again; its spec is written down when somebody looks."""
 
     __slots__ = ("_shutdown",)
 
-    def __init__(self, pid: TaskProcess, shutdown: Shutdown) -> None:
+    def __init__(self, pid: Process, shutdown: Shutdown) -> None:
         self.pid = pid
         self.restarting = False
         self.restarts = 0
@@ -125,6 +125,10 @@ class TaskSupervisor(DynamicSupervisor):
     ) -> Pid:
         """Run `fn(*args)` as a task that nobody awaits; it may be started again when it fails. See `async_`."""
         called = label or name_of(fn)
+        if restart == "temporary" and on == "loop" and type(shutdown) is float and shutdown >= 0:
+            server, me = resolve(supervisor), current_process()
+            if server is not None and _is_idle(server, me):
+                return raised(_add_worker(server, server.state, (fn, args), called, shutdown))  # type: ignore[attr-defined, no-any-return]
         body, body_args = placed(on, fn, args)
 
         async def start(*_extra: Any) -> Pid:
@@ -197,7 +201,7 @@ async def _start(
     request = StartTask(task, placed(on, fn, args), copy_context(), label or name_of(fn), shutdown)
     process = resolve(supervisor)
     if process is not None and _is_idle(process, me):
-        # What `call` would do for an idle server, without a coroutine: a task is to cost little more than a bare one.
+        # A task is to cost little more than a bare one.
         added = _add_task(process, process.state, request)  # type: ignore[attr-defined]
     else:
         try:
@@ -215,6 +219,7 @@ async def _start(
 
 
 def _is_idle(process: Process, me: Process) -> bool:
+    """May the caller do itself what the supervisor would do at once? No coroutine is needed then."""
     return (
         isinstance(process, ServerProcess)
         and process.status == MAIL
@@ -227,8 +232,7 @@ def _is_idle(process: Process, me: Process) -> bool:
 
 def _add_task(supervisor: Process, state: Crowd, request: StartTask) -> TaskProcess | MaxChildren | None:
     """Start the process of a task; it has its first turn later."""
-    children, bound = state.children, state.options.max_children
-    if bound is not None and len(children) >= bound:
+    if _is_full(state):
         return MaxChildren()
     task = request.task
     if task.failure is not ALIVE:
@@ -237,11 +241,32 @@ def _add_task(supervisor: Process, state: Crowd, request: StartTask) -> TaskProc
     process.label = request.label
     process.task = task
     task.shown = process
+    _enlist(supervisor, state, process, request.shutdown)
+    return process
+
+
+def _add_worker(
+    supervisor: Process, state: Crowd, entry: tuple[Any, tuple[Any, ...]], label: str, shutdown: Shutdown
+) -> Process | MaxChildren:
+    """Start the process of a task that nobody awaits; it has its first turn later."""
+    if _is_full(state):
+        return MaxChildren()
+    process = Process(supervisor.runtime, supervisor.context.copy(), entry, supervisor)
+    process.label = label
+    _enlist(supervisor, state, process, shutdown)
+    return process
+
+
+def _is_full(state: Crowd) -> bool:
+    bound = state.options.max_children
+    return bound is not None and len(state.children) >= bound
+
+
+def _enlist(supervisor: Process, state: Crowd, process: Process, shutdown: Shutdown) -> None:
     supervisor.link(process)
-    children[process] = TaskChild(process, request.shutdown)
+    state.children[process] = TaskChild(process, shutdown)
     state.forget_at_exit(process)
     supervisor.runtime.enqueue(process)
-    return process
 
 
 def _abandon(task: Task[Any]) -> None:
