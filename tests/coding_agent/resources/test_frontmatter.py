@@ -1,6 +1,5 @@
 """The data before a text: plain values, bounded, whoever wrote it."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
