@@ -82,6 +82,7 @@ def header_to_wire(state: SessionState) -> dict[str, Any]:
         "type": "session",
         "version": 3,
         "id": state.session_id,
+        "timestamp": state.created_at,
         "cwd": state.cwd,
         "file": state.file,
         "model": state.model,

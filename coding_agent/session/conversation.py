@@ -242,6 +242,7 @@ class Conversation:
             follow_up_queue_size=len(queues.follow_up_messages),
             started_at=self.started_at,
             uptime_ms=round((monotonic_s() - self.began_s) * 1000),
+            created_at=self.store.header.timestamp,
         )
 
 

@@ -289,6 +289,7 @@ class SessionState:
         pending_messages: Texts that wait in the queues of the run.
         started_at: When its process began, in Unix milliseconds.
         uptime_ms: How long ago that was.
+        created_at: When the conversation was begun, as its file says it.
     """
 
     session_id: str
@@ -318,6 +319,7 @@ class SessionState:
     follow_up_queue_size: int = 0
     started_at: int = 0
     uptime_ms: int = 0
+    created_at: str | int | float | None = None
 
 
 @frozen
