@@ -21,6 +21,7 @@ from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun, prepared
 from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.mcp.entries import ServerEntry
+from coding_agent.release import release
 from coding_agent.settings import settings_of
 from coding_agent.storage.stamps import iso
 from lemon_otp import Down, receive, spawn_monitor
@@ -71,7 +72,7 @@ class Agent:
         return {
             "protocolVersion": PROTOCOL,
             "agentCapabilities": CAPABILITIES,
-            "agentInfo": {"name": "lemon-agents", "title": "Lemon", "version": _version()},
+            "agentInfo": {"name": "lemon-agents", "title": "Lemon", "version": release()},
             "authMethods": [
                 {
                     "id": LOGIN,
@@ -273,12 +274,3 @@ def _start_of(cursor: str | None) -> int:
         return max(0, int(place))
     except ValueError:
         raise BadUsage("the cursor is none of ours") from None
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lemon-agents")
-    except PackageNotFoundError:
-        return "0"

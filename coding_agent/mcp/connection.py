@@ -19,6 +19,7 @@ from coding_agent.errors import McpServerUnavailable
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, offer_of
 from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
+from coding_agent.release import release
 from coding_agent.tools.keeper import Keeper
 from lemon_otp import (
     Pid,
@@ -145,7 +146,7 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
     client = Client(
         _transport(job, lost),
         message_handler=heard,
-        client_info=Implementation(name="lemon-agents", version=_version()),
+        client_info=Implementation(name="lemon-agents", version=release()),
         cache=None,
         mode="legacy" if job.program.handshake else "auto",
     )
@@ -297,12 +298,3 @@ def quiet_library() -> None:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lemon-agents")
-    except PackageNotFoundError:
-        return "0"

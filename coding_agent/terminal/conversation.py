@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from attrs import define, field
 
 from coding_agent.errors import CommandFailed
+from coding_agent.release import release
 from coding_agent.terminal import actions
 from coding_agent.terminal.blocks import Banner, Block, Notice, ShellRan
 from coding_agent.terminal.channel import Channel, Message, ask
@@ -311,13 +312,3 @@ def not_in(messages: Sequence[Message], events: Sequence[Message]) -> list[Messa
             known = number
     told = ("message_", "tool_execution_")
     return [*(each for each in events[:known] if not str(each.get("type")).startswith(told)), *events[known:]]
-
-
-def release() -> str:
-    """Of this program."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lemon-agents")
-    except PackageNotFoundError:  # a checkout that is not installed
-        return ""
