@@ -133,8 +133,9 @@ class Traces:
             return
         span.set_attributes(_last_attributes(step))
         if step.failure is not None:
-            span.set_attribute("error.type", step.failure)
-            span.set_status(Status(StatusCode.ERROR, step.failure))
+            failure = _sayable(step.failure)
+            span.set_attribute("error.type", failure)
+            span.set_status(Status(StatusCode.ERROR, failure))
         if self.content and step.kind == "model":
             self._calls = {pid: call for pid, call in self._calls.items() if call is not step}
             answer = self._answers.pop(step.facts["call_id"], None)
@@ -219,7 +220,14 @@ def wants_content(environ: Mapping[str, str]) -> bool:
 
 
 def _name(step: Step) -> str:
-    return f"{ {'run': 'invoke_agent', 'model': 'chat', 'tool': 'execute_tool'}[step.kind] } {step.name}"
+    return f"{ {'run': 'invoke_agent', 'model': 'chat', 'tool': 'execute_tool'}[step.kind] } {_sayable(step.name)}"
+
+
+def _sayable(value: Any) -> Any:
+    """The value as it can be sent: a text with half a surrogate pair, which models may write, would lose the batch."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    return [_sayable(one) for one in value] if isinstance(value, list) else value
 
 
 def _first_attributes(step: Step) -> dict[str, Any]:
@@ -250,7 +258,7 @@ def _first_attributes(step: Step) -> dict[str, Any]:
             "gen_ai.tool.type": "function",
         }
     found["gen_ai.conversation.id"] = step.session_id
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: _sayable(value) for name, value in found.items() if value is not None}
 
 
 def _last_attributes(step: Step) -> dict[str, Any]:
@@ -275,13 +283,13 @@ def _last_attributes(step: Step) -> dict[str, Any]:
         found = {"lemon.attempts": facts.get("attempt")}
     else:
         found = {}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: _sayable(value) for name, value in found.items() if value is not None}
 
 
 def _shown(value: Any) -> str:
     """Text of a conversation as an attribute: without credentials, and not longer than it may be."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = redact(text)
+    text = _sayable(redact(text))
     return text if len(text) <= CONTENT_CHARS_MAX else f"{text[: CONTENT_CHARS_MAX - 1]}…"
 
 

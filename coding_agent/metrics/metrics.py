@@ -96,7 +96,7 @@ class Metrics:
         )
 
         def run_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-            runs.labels(str(metadata.get("outcome"))).observe(float(measured.get("duration", 0)))
+            runs.labels(self._bounded("outcome", metadata.get("outcome"))).observe(float(measured.get("duration", 0)))
 
         tool_counted, tool_failed = self._takers[series.TOOL_START], self._takers[series.TOOL_ERROR]
         tool_seconds: dict[Any, Histogram] = {}
@@ -154,7 +154,7 @@ class Metrics:
             length.labels(*labels).observe(measured["duration_s"])
             if measured["first_s"] is not None:
                 first.labels(*labels).observe(measured["first_s"])
-            ended.labels(*labels, str(metadata["stop_reason"])).inc()
+            ended.labels(*labels, self._bounded("stop_reason", metadata["stop_reason"])).inc()
             if metadata["failure"] is not None:
                 failed.labels(*labels, self._bounded("error", metadata["failure"])).inc()
             for kind in series.TOKEN_KINDS:
@@ -203,6 +203,8 @@ class Metrics:
         """A label's value without its key; `other` once there are too many different ones."""
         named = (getattr(value, "name", None) or "unnamed") if isinstance(value, Pid) else str(value)
         text = named.partition("[")[0][:100]
+        if not text.isascii():  # half of a surrogate pair in one label would make the whole page unreadable
+            text = text.encode("utf-8", "replace").decode()
         seen = self._seen.setdefault(label, set())
         if text not in seen and len(seen) >= LABELS_MAX:
             return "other"

@@ -22,6 +22,7 @@ from lemon_otp import (
     Supervisor,
     exit_signal,
     introspect,
+    self_pid,
     sleep_s,
     stop_all,
     telemetry,
@@ -78,6 +79,26 @@ async def test_labels_are_bounded(host):
 
     assert counted[("lemon_tool_calls_total", "other")] == 50
     assert counted[("lemon_supervisor_restarts_total", "s", "session")] == 1
+
+
+async def test_whatever_a_model_calls_a_tool_the_series_can_be_read(host):
+    """Half a surrogate pair, quotes and line breaks in one name: every series is still told, in UTF-8."""
+    metrics = Metrics.start()
+    session = await host.session([Call("half \ud800 pair", {}), Call('a"b\n\\', {})], "Done.")
+    await host.run(session, "go")
+    metrics.exposition().encode()
+    counted = samples(metrics)
+    assert counted[("lemon_tool_calls_total", "half ? pair")] == 1
+    assert counted[("lemon_tool_calls_total", 'a"b\n\\')] == 1
+
+
+async def test_how_runs_and_calls_end_is_bounded_as_well(host):
+    """A stranger's words for an outcome do not make series without end."""
+    metrics = Metrics.start()
+    for number in range(LABELS_MAX + 50):
+        told = {"outcome": f"o{number}", "pid": self_pid()}
+        telemetry.execute(("lemon_agent", "loop", "end"), {"duration": 1.0}, told)
+    assert samples(metrics)[("lemon_run_seconds_count", "other")] == 50
 
 
 async def test_nothing_is_attached_before_and_after(host):

@@ -253,6 +253,22 @@ async def test_a_tools_own_spans_belong_to_its_call(host):
     assert [got.one("execute_tool t").span_id.hex()] == [format(one, "016x") for one in seen]
 
 
+async def test_whatever_a_model_calls_a_tool_the_spans_arrive(host):
+    """Half a surrogate pair in a name cannot be encoded: it is replaced, and no other span is lost with it."""
+    async with collector() as got:
+        traces = Traces.start(got.url, environ={}, content=True)
+        options = traces.of(
+            await host.options(ScriptedModel([Call("half \ud800 pair", {"a": "\udfff"})], "Bye \ud800."))
+        )
+        session = await start_session(options)
+        await client.subscribe(session, self_pid())
+        await host.run(session, "go \ud800")
+        await traces.stop()
+    assert got.one("execute_tool half ? pair")
+    assert len(got.named("chat test")) == 2
+    assert got.one("invoke_agent lemon")
+
+
 async def test_a_collector_that_is_not_there_costs_the_host_no_more_than_the_last_wait(host):
     """Spans go nowhere, nothing is raised, the run is as ever, and stopping is bounded."""
     traces = Traces.start("http://127.0.0.1:9", environ={})
