@@ -75,11 +75,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def write_report(path: Path, environ: Mapping[str, str]) -> None:
-    """Write the report into a new file of mode 0600. Raises OSError."""
+    """Write the report into a new file of mode 0600. Raises OSError; then nothing is left of it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name, text in parts(environ):
-            bundle.writestr(name, text)
+    try:
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for name, text in parts(environ):  # names of files, variables and settings may be no proper text
+                bundle.writestr(name.encode("ascii", "replace").decode(), text.encode("utf-8", "replace"))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def parts(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -126,12 +130,13 @@ def _settings(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _log(path: Path) -> str:
-    """The end of the log."""
+    """The end of the log, in whole lines: what begins in the middle cannot be told from what must be left out."""
     try:
         with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - LOG_BYTES_MAX))
-            return file.read().decode("utf-8", "replace")
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(0, length - LOG_BYTES_MAX))
+            found = file.read(LOG_BYTES_MAX)
+            return (found if length <= LOG_BYTES_MAX else found.partition(b"\n")[2]).decode("utf-8", "replace")
     except OSError as error:
         return f"(no log: {error})\n"
 
