@@ -32,7 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     hide_secrets()
     command = COMMANDS.get(arguments[0]) if arguments else None
     try:
-        code = command(arguments[1:]) if command else _prompt_command(arguments)
+        try:
+            code = command(arguments[1:]) if command else _prompt_command(arguments)
+        except SystemExit as shown:  # --help and --version have printed what they had to
+            code = shown.code if isinstance(shown.code, int) else EXIT_DONE
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read us is gone: leave without a word, and keep Python from complaining when it closes the stream.

@@ -77,10 +77,11 @@ def test_a_runtime_folder_too_long_for_a_socket_is_done_without(machine):
     assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--json",)])
+@pytest.mark.parametrize("arguments", [("-p", "hi"), ("-p", "hi", "--json"), ("--help",), ("models", "--help")])
 def test_an_output_that_cannot_be_written_is_said(machine, arguments):
     """A full disk behind standard output: one line, exit 1; a closed one takes nothing and says nothing."""
-    command = [sys.executable, "-m", "coding_agent", "-p", "hi", "--model", "scripted/echo", *arguments]
+    model = [] if "models" in arguments else ["--model", "scripted/echo"]
+    command = [sys.executable, "-m", "coding_agent", *arguments, *model]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             command, cwd=machine.project, env=machine.env(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
