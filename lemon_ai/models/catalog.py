@@ -100,7 +100,7 @@ class Catalog:
         return None
 
     def find(self, name: str, *, base_url: str | None = None) -> Model:
-        """The model a person means by `provider/model`, or by a model's name alone.
+        """The model a person means by `provider/model`, `provider:model`, or by a model's name alone.
 
         With a `base_url` the model is served there; one that is not listed is taken for a model of a server that
         speaks Chat Completions. So is any model of a server on this machine: `ollama/...`, `llama_cpp/...`,
@@ -109,7 +109,7 @@ class Catalog:
         Raises:
             UnknownModel: Nothing fits; names what is close.
         """
-        provider, slash, model_id = name.partition("/")
+        provider, slash, model_id = self._parted(name)
         known = self._name(provider)
         if slash and model_id and known in self.providers():
             listed = self.get(known, model_id)
@@ -124,6 +124,13 @@ class Catalog:
             custom = canonical(provider) if slash and model_id else "local"
             return _server_model(custom, model_id if slash and model_id else name, base_url)
         raise UnknownModel(name=name, close=self._close_to(name))
+
+    def _parted(self, name: str) -> tuple[str, str, str]:
+        """Provider, separator and model of a name; a colon parts them only where a known provider stands before it."""
+        head, colon, rest = name.partition(":")
+        if rest and "/" not in head and self._name(head) in self.providers() and self.find_by_id(name) is None:
+            return head, colon, rest
+        return name.partition("/")
 
     def _of(self, provider: str) -> dict[str, Model]:
         if provider not in self._loaded:

@@ -327,3 +327,21 @@ async def test_a_runtime_can_be_told_which_catalogue_to_use(runtime: Any) -> Non
 def test_without_a_runtime_the_catalogue_is_the_packages_own() -> None:
     """Looking a model up needs nothing that runs."""
     assert current_catalog() is default_catalog()
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model_id"),
+    [
+        ("anthropic:claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
+        ("ollama:qwen3:8b", "ollama", "qwen3:8b"),
+        ("ollama/qwen3:8b", "ollama", "qwen3:8b"),
+        ("qwen3:8b", "ollama", "qwen3:8b"),
+    ],
+)
+def test_a_colon_parts_provider_and_model_too(name: str, provider: str, model_id: str) -> None:
+    """Only behind a provider that is known; model names have colons of their own."""
+    found = find_model(name)
+
+    assert (found.provider, found.id) == (provider, model_id)
+    with pytest.raises(UnknownModel):
+        find_model("nobody:qwen3")
