@@ -10,6 +10,7 @@ from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events, opening_events
 from lemon_agent.event_stream import EventStream
 from lemon_agent.events import (
+    TERMINAL_CLASSES,
     AgentEnd,
     AgentEvent,
     AgentMessage,
@@ -374,8 +375,8 @@ def take(work: Work, stream: object) -> bool:
         if event.__class__ is MessageUpdate:
             progress.streaming = event
             work.tell(event)
-        elif isinstance(event, AgentEnd | ErrorEvent | Canceled):
-            run.terminal = event
+        elif event.__class__ in TERMINAL_CLASSES:
+            run.terminal = event  # type: ignore[assignment]
         elif not (run.carried and isinstance(event, AgentStart)):
             _forward(work, run, event)
     return run.terminal is not None
@@ -414,11 +415,12 @@ async def finish_if_over(work: Work) -> None:
     work.end_poll(run, ())
     terminal = run.terminal
     if isinstance(terminal, AgentEnd):
-        said = (*run.carried, *terminal.messages)
+        said = (*run.carried, *terminal.messages) if run.carried else terminal.messages
         if terminal.outcome == "completed" and work.inbox.waiting and not run.signal.aborted and not work.resets:
             await work.begin_with_queue(carried=said)
             return
-        terminal = evolve(terminal, messages=said)
+        if run.carried:
+            terminal = evolve(terminal, messages=said)
     else:
         for event in opening_events(work.progress, run.unsaid):
             _forward(work, run, event)

@@ -26,9 +26,9 @@ def message_chars(message: Any) -> int:
     content = getattr(message, "content", None)
     if isinstance(content, str):
         return len(content)
-    if not isinstance(content, Iterable):
+    if type(content) is not tuple and not isinstance(content, Iterable):
         return 0
-    return sum(_block_chars(block) for block in content)
+    return sum(map(_block_chars, content))
 
 
 def _block_chars(block: object) -> int:

@@ -5,7 +5,7 @@ outcome; `ErrorEvent` or `Canceled` only when the stream that carries the events
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from attrs import field
 
@@ -213,6 +213,9 @@ AgentEvent: TypeAlias = (
 
 Terminal: TypeAlias = AgentEnd | ErrorEvent | Canceled
 """The last event of a run, whichever of the three."""
+
+TERMINAL_CLASSES: Final = frozenset({AgentEnd, ErrorEvent, Canceled})
+"""The same, to be looked up in."""
 
 
 class AgentEventMessage(NamedTuple):

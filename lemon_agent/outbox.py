@@ -10,12 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lemon_agent.events import (
-    AgentEnd,
     AgentEvent,
     AgentEventBatch,
     AgentEventMessage,
-    Canceled,
-    ErrorEvent,
     MessageUpdate,
 )
 from lemon_otp import Pid, TimerRef, cancel_timer, frozen, mailbox_length, self_pid, send, send_after, telemetry
@@ -194,6 +191,3 @@ class Outbox:
                 {"pid": self.pid},
             )
         return behind
-
-
-TERMINAL: Final = (AgentEnd, ErrorEvent, Canceled)

@@ -22,13 +22,16 @@ ResultContent: TypeAlias = TextContent | ImageContent
 """What a result may show the model."""
 
 
+_BLOCKS: Final = (TextContent, ImageContent)
+
+
 def _as_blocks(content: str | Iterable[ResultContent]) -> tuple[ResultContent, ...]:
     """A text is one block. What is no block has no place in a conversation: it would make every later call fail."""
     if isinstance(content, str):
         return (TextContent(content),)
     blocks = tuple(content)
     for block in blocks:
-        if not isinstance(block, TextContent | ImageContent):
+        if not isinstance(block, _BLOCKS):
             raise TypeError(f"content is made of text and image blocks, not of {type(block).__name__}")
     return blocks
 

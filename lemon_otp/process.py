@@ -451,9 +451,11 @@ class _Alarm:
 
 def annotate(**facts: Any) -> None:
     """Note small facts about the calling process, for introspection; None takes one away."""
-    process = current_process()
-    known = {**process.facts, **facts}
-    process.interrupts().facts = {key: value for key, value in known.items() if value is not None}
+    side = current_process().interrupts()
+    known = facts if side.facts is None else {**side.facts, **facts}
+    if None in facts.values():
+        known = {key: value for key, value in known.items() if value is not None}
+    side.facts = known
 
 
 def zombies() -> list[Pid]:

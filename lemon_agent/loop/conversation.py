@@ -4,6 +4,7 @@ Nothing here looks at a message twice, so a turn costs the same after two thousa
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from lemon_agent.context import message_chars
 from lemon_agent.errors import InvalidTranscript
@@ -12,6 +13,8 @@ from lemon_agent.loop.config import convert_to_llm
 from lemon_agent.loop.transcript import Pairing
 from lemon_agent.security.external_content import shield
 from lemon_ai import AssistantMessage, Message, UserMessage
+
+_SHOWN_AS_IT_IS: Final = (UserMessage, AssistantMessage)
 
 
 class Conversation:
@@ -67,7 +70,7 @@ class Conversation:
 
     def _learn(self) -> None:
         for message in self.messages[self._known :] if self._known < len(self.messages) else ():
-            if isinstance(message, UserMessage | AssistantMessage):
+            if isinstance(message, _SHOWN_AS_IT_IS):
                 self._llm.append(message)
             else:
                 self._llm.extend(shield(convert_to_llm((message,))))

@@ -234,12 +234,13 @@ class Run:
         options = self._stream_options
         if options is None or options.reasoning != level:
             config = self.config
-            changes: dict[str, Any] = {"reasoning": level}
+            given = config.stream_options
+            changes: dict[str, Any] = {} if given.reasoning == level else {"reasoning": level}
             if config.session_id is not None:
                 changes["session_id"] = config.session_id
             if config.thinking_budgets:
                 changes["thinking_budgets"] = config.thinking_budgets
-            options = self._stream_options = evolve(config.stream_options, **changes)
+            options = self._stream_options = evolve(given, **changes) if changes else given
         return options
 
     def snapshot(self) -> AgentContext:

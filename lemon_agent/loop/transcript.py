@@ -71,7 +71,7 @@ class Pairing:
 
     def fork(self) -> "Pairing":
         """Another reader that stands at the same place."""
-        return evolve(self, found=self.found.copy(), answers=self._answers.copy())
+        return Pairing(self.index, self.found.copy(), self._asked_at, self._missing_counts, self._answers.copy())
 
     def violations(self) -> tuple[Violation, ...]:
         """What is wrong if the conversation ends here. More may be fed afterwards."""
