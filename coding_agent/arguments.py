@@ -7,7 +7,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from coding_agent.errors import BadUsage
-from coding_agent.flags import flag_parser
+from coding_agent.flags import THINKING_LEVELS, flag_parser
 
 
 @frozen
@@ -127,6 +127,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         found["tools"] = ()
     elif found["tools"] is not None:
         found["tools"] = _names(found["tools"])
+    found["model"], level = _model(found.pop("provider"), found["model"])
+    found["thinking"] = found["thinking"] or level
     found["models"] = _names(found["models"] or "")
     found["fallback"] = _names(",".join(found["fallback"]))
     for kind in ("allow", "ask", "deny", "skills", "templates", "extensions"):
@@ -146,6 +148,9 @@ def _settle_output(found: dict[str, Any]) -> None:
         raise BadUsage("--rpc-deltas goes with --mode rpc")
 
 
+WITH_TAGS: Final = ("ollama", "lmstudio", "llama_cpp", "vllm", "local")
+"""Servers of one's own, whose models may be called anything: what stands behind a colon is part of the name."""
+
 PLACES: Final = {
     "--metrics": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
     "--observe": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
@@ -161,6 +166,18 @@ def _with_places(argv: Sequence[str]) -> list[str]:
         if argument in PLACES and not (at + 1 < len(given) and PLACES[argument].fullmatch(given[at + 1])):
             given[at] = f"{argument}="
     return given
+
+
+def _model(provider: str | None, model: str | None) -> tuple[str | None, str | None]:
+    """The model of a provider, and the thinking level that stood behind its name."""
+    name = model or provider
+    if name is None:
+        return None, None
+    if provider and model and not model.startswith(f"{provider}/"):
+        name = f"{provider}/{model}"
+    head, _, level = name.rpartition(":")
+    has_level = head and level in THINKING_LEVELS and head.partition("/")[0] not in WITH_TAGS
+    return (head, level) if has_level else (name, None)
 
 
 def _names(text: str) -> tuple[str, ...]:

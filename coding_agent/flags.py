@@ -6,6 +6,8 @@ from typing import Any, Final
 from coding_agent.command_parser import PROGRAM, CommandParser
 from coding_agent.release import release
 
+THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
 _EPILOG: Final = """\
 other commands:
   serve [--detach]    keep sessions alive while terminals come and go; serve stop ends it
@@ -104,7 +106,8 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
 
 def _add_model(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--model", metavar="PROVIDER/MODEL", help="who answers (LEMON_MODEL)")
+    add("--model", metavar="PROVIDER/MODEL", help="who answers (LEMON_MODEL); :LEVEL behind it is how hard to think")
+    add("--provider", metavar="NAME", help="whose --model; alone, the model that its key stands for")
     add("--api-key", metavar="KEY", help="the key for the model's provider; others on this machine can see it here")
     add("--base-url", metavar="URL", help="where an OpenAI-compatible server listens (LEMON_BASE_URL)")
     add(
@@ -119,7 +122,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     add(
         "--thinking",
         metavar="LEVEL",
-        choices=("off", "minimal", "low", "medium", "high", "xhigh", "max"),
+        choices=THINKING_LEVELS,
         help="how hard to think",
     )
 

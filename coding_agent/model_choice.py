@@ -10,7 +10,7 @@ from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
 from coding_agent.local_servers import LocalServers, configured_addresses, first_model
 from coding_agent.settings import Settings
-from lemon_ai import Catalog, Model, UnknownModel, default_catalog, redact
+from lemon_ai import Catalog, Model, UnknownModel, canonical, default_catalog, redact
 
 PREFERRED: Final[Sequence[tuple[str, str]]] = (
     ("anthropic", "anthropic/claude-sonnet-4-5"),
@@ -69,7 +69,7 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
 
 def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
     if settings.model is not None:
-        return ModelChoice(_find(known, settings.model, settings.base_url), asked_for=True)
+        return ModelChoice(_find(known, _named(settings.model), settings.base_url), asked_for=True)
     if settings.base_url is not None:
         return ModelChoice(_served_at(known, settings.base_url), asked_for=True)
     notice = ""
@@ -92,8 +92,8 @@ def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
 
 
 def _named(default_model: str) -> str:
-    """The model that a setting names; a provider alone stands for the one its key would stand for."""
-    return dict(PREFERRED).get(default_model, default_model)
+    """The model that a name stands for; a provider alone is the one its key would stand for."""
+    return dict(PREFERRED).get(canonical(default_model), default_model)
 
 
 def _find(catalog: Catalog, name: str, base_url: str | None = None) -> Model:

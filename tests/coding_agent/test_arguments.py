@@ -22,6 +22,25 @@ def test_the_version_is_printed_and_the_program_ends(capsys):
 
 
 @pytest.mark.parametrize(
+    ("argv", "model", "thinking"),
+    [
+        (["--model", "anthropic/claude:high"], "anthropic/claude", "high"),
+        (["--model", "anthropic/claude:high", "--thinking", "low"], "anthropic/claude", "low"),
+        (["--model", "openrouter/some/model:free"], "openrouter/some/model:free", None),
+        (["--model", "ollama/mine:high"], "ollama/mine:high", None),
+        (["--provider", "openrouter", "--model", "some/model:max"], "openrouter/some/model", "max"),
+        (["--provider", "openai", "--model", "openai/gpt"], "openai/gpt", None),
+        (["--provider", "anthropic"], "anthropic", None),
+        (["--thinking", "low"], None, "low"),
+    ],
+)
+def test_a_model_can_be_named_with_its_provider_apart_and_its_level_behind(argv, model, thinking):
+    """As pi's command line has it; what stands behind a colon and is no level belongs to the name."""
+    found = parse(argv)
+    assert (found.model, found.thinking) == (model, thinking)
+
+
+@pytest.mark.parametrize(
     ("argv", "said"),
     [
         (["--continue", "--session", "f"], "give one of them"),
