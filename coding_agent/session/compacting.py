@@ -18,7 +18,7 @@ from coding_agent.session.summary_job import SummaryFailed, SummaryJob
 from coding_agent.session.summary_request import joined_summary, summary_requests
 from coding_agent.session.token_estimate import context_size, estimate_text
 from lemon_agent import AgentEnd
-from lemon_ai import AssistantMessage, is_context_overflow
+from lemon_ai import AssistantMessage, is_context_overflow, usage_to_wire
 from lemon_otp import OtpError, monotonic_s, self_pid, telemetry
 
 
@@ -84,7 +84,7 @@ async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
     """Put the summary in place of what it covers, or say why there is none. Tells the subscribers."""
     trigger, plan = job.plan
     state.job = None
-    end = await _apply(state, trigger, plan, outcome)
+    end = await _apply(state, job, outcome)
     fits = not end.error_message and not is_due(_tokens(state), state.model.context_window, state.options.compaction)
     state.compaction = state.compaction.finished(
         removed=0 if end.error_message else plan.removed(), fits=fits, settings=state.options.compaction
@@ -112,9 +112,10 @@ def _report_recovery(stage: str, state: Conversation, job: SummaryJob, reason: s
     )
 
 
-async def _apply(
-    state: Conversation, trigger: Trigger, plan: CompactionPlan, outcome: str | SummaryFailed
-) -> CompactionEnd:
+async def _apply(state: Conversation, job: SummaryJob, outcome: str | SummaryFailed) -> CompactionEnd:
+    trigger: Trigger
+    plan: CompactionPlan
+    trigger, plan = job.plan
     if isinstance(outcome, SummaryFailed):
         return CompactionEnd(trigger, plan.tokens_before, error_message=outcome.reason, aborted=outcome.cancelled)
     try:
@@ -123,7 +124,9 @@ async def _apply(
             outcome,
             first_kept_entry_id=plan.first_kept_entry_id,
             tokens_before=plan.tokens_before,
-            details=plan.files.to_json(),
+            details=None if job.from_hook else plan.files.to_json(),
+            from_hook=job.from_hook,
+            usage=None if job.usage is None else usage_to_wire(job.usage),
             kept=plan.kept,
             as_of=plan.leaf_id,
         )
@@ -150,7 +153,7 @@ def _plan(state: Conversation, trigger: Trigger, overhead: int) -> CompactionPla
         keep_recent_tokens=kept,
         tokens_before=_tokens(state),
         leaf_id=state.store.leaf_id,
-        earlier_files=from_details(earlier.details if earlier else None),
+        earlier_files=from_details(earlier.details if earlier and not earlier.from_hook else None),
         nothing_new=state.store.ends_in_compaction,
         force=trigger != "threshold",
     )

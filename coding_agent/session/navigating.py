@@ -8,11 +8,12 @@ from coding_agent.errors import CompactionError, EntryNotFound, SessionError
 from coding_agent.events import BranchSummarized, TreeMoved
 from coding_agent.session import hooks
 from coding_agent.session.conversation import Conversation
-from coding_agent.session.file_operations import track
+from coding_agent.session.file_operations import NO_FILES, FileOperations, track
 from coding_agent.session.protocol import Navigated, NavigateTree
 from coding_agent.session.summary_job import SummaryFailed, SummaryJob
 from coding_agent.session.summary_request import branch_summary_request, with_files
 from coding_agent.storage.navigation import Navigation, plan_navigation
+from lemon_ai import usage_to_wire
 from lemon_otp import OtpError, self_pid
 
 WORTH_A_SUMMARY = 2
@@ -25,6 +26,7 @@ class Move:
 
     request: NavigateTree
     navigation: Navigation
+    files: FileOperations = NO_FILES
 
     def labelled(self, label: str) -> "Move":
         """The same, with this bookmark set there."""
@@ -81,7 +83,7 @@ def _summary_job(state: Conversation, move: Move, messages: list[object]) -> Sum
         "branch_summary",
         (question,),
         lambda answers: with_files(answers[0].strip(), files),
-        move,
+        evolve(move, files=files),
         state.options.account,
     )
 
@@ -92,18 +94,26 @@ async def finish(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
     if isinstance(outcome, SummaryFailed):
         return Navigated(state.store.leaf_id, None, cancelled=True, error_message=outcome.reason)
     try:
-        return await _go(state, job.plan, outcome or None)
+        return await _go(state, job.plan, outcome or None, job)
     except SessionError as error:
         return Navigated(state.store.leaf_id, None, cancelled=True, error_message=str(error))
 
 
-async def _go(state: Conversation, move: Move, summary: str | None) -> Navigated:
+async def _go(state: Conversation, move: Move, summary: str | None, job: SummaryJob | None = None) -> Navigated:
     old_leaf, navigation, request = state.store.leaf_id, move.navigation, move.request
     summary_id = None
     if summary is None:
         state.store_now(partial(state.store.set_leaf, navigation.new_leaf))
     else:
-        left = partial(state.store.append_branch_summary, summary, old_leaf, target=navigation.new_leaf)
+        left = partial(
+            state.store.append_branch_summary,
+            summary,
+            old_leaf,
+            details=None if move.files == NO_FILES or (job and job.from_hook) else move.files.to_json(),
+            from_hook=job is not None and job.from_hook,
+            usage=None if job is None or job.usage is None else usage_to_wire(job.usage),
+            target=navigation.new_leaf,
+        )
         summary_id = state.store_now(left)
         state.notify(BranchSummarized(old_leaf or "root", summary, summary_id or ""))
     if request.label:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -39,7 +39,10 @@ Tell: TypeAlias = Callable[[Notice], None]
 
 Companion: TypeAlias = Callable[[Pid, Path, Tell], Mapping[str, Any]]
 """Something that goes along with a session: told its process, its file and where to tell the subscribers something when
-it begins, and again when it is reset. Answers further fields of `AgentOptions`; those it answers later are not used."""
+it begins, and again when it is reset. Answers further fields of `AgentOptions`; those it answers later are not used. It is
+a method of what goes along; where that stands in front of others, they are its `inner`."""
+
+K = TypeVar("K")
 
 
 @frozen(kw_only=True)
@@ -97,6 +100,10 @@ class SessionOptions:
     resources: Resources | None = field(default=None, repr=False)
     hooks: SessionHooks | None = field(default=None, repr=False)
 
+    def companion(self, kind: type[K]) -> K | None:
+        """What goes along with the session that is of this kind, whoever stands in front of it; None when nothing is."""
+        return next((owner for owner in _owners(self.companions) if isinstance(owner, kind)), None)
+
     def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:
         """The same options, with these tools to make as well."""
         return evolve(self, session_tools=(*self.session_tools, *makers))
@@ -151,6 +158,13 @@ class SessionOptions:
             custom=found.system_prompt if found else None,
             skills=found.skills if found else (),
         )
+
+
+def _owners(companions: Iterable[Companion]) -> Iterator[object]:
+    for join in companions:
+        owner = getattr(join, "__self__", None)
+        yield owner
+        yield from _owners(getattr(owner, "inner", ()))
 
 
 def spill_folder(session_file: Path) -> Path:

@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 from coding_agent.errors import BudgetExceeded
 from coding_agent.session.summary_request import SummaryRequest
 from coding_agent.storage.stamps import new_session_id
-from lemon_ai import AiError, Context, Model, ModelStream, StreamOptions, UserMessage, get_text, stream
+from lemon_ai import AiError, Context, Cost, Model, ModelStream, StreamOptions, Usage, UserMessage, get_text, stream
 from lemon_otp import JobScheduler, OtpError, Pid, StreamFailed, monotonic_s, self_pid, send, wall_ms
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class SummaryJob:
         plan: What the session does with it; opaque here.
         account: What its model calls are charged to.
         began_s: When it was wanted, on the runtime's clock.
+        from_hook: The summary is an extension's.
+        usage: What its model calls have used up; None before the first.
     """
 
     purpose: Purpose
@@ -53,6 +55,8 @@ class SummaryJob:
     account: "Account | None" = None
     cancelled: bool = False
     began_s: float = field(factory=monotonic_s)
+    from_hook: bool = False
+    usage: Usage | None = None
     _running: ModelStream | None = field(default=None, repr=False)
 
     async def start(self, session: Pid, model: Model, options: StreamOptions) -> None:
@@ -102,6 +106,7 @@ class SummaryJob:
                 pass
             answer = await self._running.result()
             usage = answer.usage
+            self.usage = usage if self.usage is None else _together(self.usage, usage)
             return get_text(answer)
         except StreamFailed as failed:
             if isinstance(failed.reason, AiError):
@@ -113,6 +118,17 @@ class SummaryJob:
                 charge.settle(usage)
 
 
+def _together(one: Usage, other: Usage) -> Usage:
+    """What two calls have used up."""
+
+    def total(first: Any, second: Any, names: Sequence[str]) -> dict[str, Any]:
+        return {name: getattr(first, name) + getattr(second, name) for name in names}
+
+    tokens = ("input", "output", "cache_read", "cache_write")
+    cost = Cost(**total(one.cost, other.cost, (*tokens, "total")))
+    return Usage(**total(one, other, (*tokens, "total_tokens")), cost=cost)
+
+
 async def summary_after_hooks(state: "Conversation", answer: Mapping[str, Any]) -> "str | SummaryFailed | None":
     """What comes of a job once hooks have spoken: nothing, their own summary, or None: the model is asked for one."""
     job = state.job
@@ -120,6 +136,7 @@ async def summary_after_hooks(state: "Conversation", answer: Mapping[str, Any]) 
     if job.cancelled or answer.get("cancel"):
         return SummaryFailed("cancelled" if job.cancelled else "an extension is against it", cancelled=True)
     if answer.get("summary") is not None:
+        job.from_hook = True
         return str(answer["summary"])
     if answer.get("label") is not None:
         job.plan = job.plan.labelled(answer["label"])

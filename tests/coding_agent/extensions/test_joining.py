@@ -326,6 +326,8 @@ async def test_a_compaction_can_be_cancelled_or_given_its_summary(host, extended
     await host.until_settled()
     end = await client.compact(session)
     assert end.summary == "what I know"
+    stored = await client.look(session, lambda store: store.last_compaction())
+    assert (stored.from_hook, stored.usage, stored.details) == (True, None, None)
     assert told == [("manual", True), ("manual", True)]
     assert len(extended.model.requests) == 3
 

@@ -38,7 +38,8 @@ async def test_a_compaction_by_request_puts_a_summary_in_place_of_what_is_old(ho
     The model is asked for a summary; afterwards the agent has summary plus recent part, the file holds
     the compaction, and the next prompt works on it.
     """
-    session = await host.session(LONG, LONG, "The summary.", "Fine.", compaction=SMALL)
+    counted = [Say("The summary."), Count(input=1_000, output=50)]
+    session = await host.session(LONG, LONG, counted, "Fine.", compaction=SMALL)
     await host.run(session, "first")
     await host.run(session, "second")
 
@@ -50,6 +51,9 @@ async def test_a_compaction_by_request_puts_a_summary_in_place_of_what_is_old(ho
     assert "The summary." in messages[0].summary
     assert len(messages) < 4
     assert (end.reason, end.error_message) == ("manual", None)
+    (stored,) = [entry for entry in await entries(session) if entry["type"] == "compaction"]
+    assert stored["usage"]["input"] >= 1_000  # of all questions together
+    assert "fromHook" not in stored
     assert [entry["type"] for entry in await entries(session)].count("compaction") == 1
     assert events[-1].event.outcome == "completed"
 
