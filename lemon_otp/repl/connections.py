@@ -46,7 +46,12 @@ class Pending:
 
 @define(eq=False)
 class Connection:
-    """One asker. Belongs to the thread; `given` says that somebody else has the socket now."""
+    """One asker. Belongs to the thread.
+
+    Attributes:
+        ask_by_s: When it must have asked something; None once it has.
+        leave_by_s: When it is left even if it has not read all; None while it is answered.
+    """
 
     socket: socket.socket
     received: bytearray = field(factory=bytearray)
@@ -57,7 +62,12 @@ class Connection:
     eof: bool = False
     closing: bool = False
     closed: bool = False
+    ask_by_s: float | None = None
     leave_by_s: float | None = None
+
+    def until_s(self) -> float | None:
+        """When it is closed, unless something happens first."""
+        return self.ask_by_s if self.leave_by_s is None else self.leave_by_s
 
 
 @define(eq=False)

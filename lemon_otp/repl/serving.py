@@ -9,6 +9,7 @@ no room are dropped and counted.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import selectors
@@ -23,6 +24,8 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, Final
 
+from lemon_otp.bounded import bounded
+from lemon_otp.pid import Pid
 from lemon_otp.process import at_exit, current_runtime, exit_signal, self_pid, spawn
 from lemon_otp.repl import answering
 from lemon_otp.repl.connections import Connection, Pending, Taken
@@ -33,6 +36,10 @@ HELD_S: Final = 0.3
 _log: Final = logging.getLogger("lemon_otp")
 LEAVE_S: Final = 1.0
 """How long `close` waits for the thread, and the thread for an asker to read its last word and hang up."""
+ASK_BY_S: Final = 30.0
+"""How long a connection may say nothing at first: others may want its place."""
+ACCEPT_PAUSE_S: Final = 0.2
+"""How long nobody is let in when no descriptor is left for one."""
 CONNECTIONS_MAX: Final = 64
 PENDING_MAX: Final = 64
 FEED_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -75,6 +82,7 @@ class ControlSocket:
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_out, self._wake_in = socket.socketpair()
         self._stopped = False
+        self._accept_at_s: float | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True, name="lemon_otp control socket")
 
     def start(self) -> None:
@@ -128,7 +136,10 @@ class ControlSocket:
 
     def _until_deadline(self) -> float | None:
         deadlines = [pending.deadline_s for pending in self._waiting()]
-        deadlines += [each.leave_by_s for each in self._connections if each.leave_by_s is not None]
+        deadlines += [
+            by_s for each in self._connections for by_s in (each.leave_by_s, each.ask_by_s) if by_s is not None
+        ]
+        deadlines += [] if self._accept_at_s is None else [self._accept_at_s]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _waiting(self) -> list[Pending]:
@@ -141,8 +152,12 @@ class ControlSocket:
 
     def _answer_late(self) -> None:
         now_s = time.monotonic()
-        for connection in [each for each in self._connections if (each.leave_by_s or now_s) < now_s]:
-            self._close(connection)
+        if self._accept_at_s is not None and self._accept_at_s <= now_s:
+            self._accept_at_s = None
+            self._selector.register(self._bound, selectors.EVENT_READ, self._accept)
+        for connection in list(self._connections):
+            if (connection.until_s() or now_s) < now_s:
+                self._close(connection)
         for pending in self._waiting():
             if pending.deadline_s <= now_s and pending.claim():
                 operation, request = pending.operation, pending.request
@@ -166,10 +181,13 @@ class ControlSocket:
     def _accept(self, bound: socket.socket, _events: int) -> None:
         try:
             accepted, _ = bound.accept()
-        except OSError:  # it went away again, or no descriptor is left
+        except OSError as error:  # it went away again, or no descriptor is left: then the asker waits
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._selector.unregister(bound)
+                self._accept_at_s = time.monotonic() + ACCEPT_PAUSE_S
             return
         accepted.setblocking(False)
-        connection = Connection(accepted)
+        connection = Connection(accepted, ask_by_s=time.monotonic() + ASK_BY_S)
         self._connections.add(connection)
         self._watch(connection)
         if peer_uid(accepted) not in (None, os.getuid()):
@@ -197,11 +215,12 @@ class ControlSocket:
             return
         connection.received += data
         while not connection.closing and not connection.closed:
-            line, end, rest = connection.received.partition(b"\n")
-            if not end:
+            end = connection.received.find(b"\n")
+            if end < 0:
                 break
-            connection.received = rest
-            self._request(connection, bytes(line))
+            line = bytes(connection.received[:end])
+            del connection.received[: end + 1]
+            self._request(connection, line)
         if connection.closed:
             return
         if len(connection.received) > REQUEST_BYTES_MAX:
@@ -225,6 +244,7 @@ class ControlSocket:
     def _request(self, connection: Connection, line: bytes) -> None:
         if not line.strip():
             return
+        connection.ask_by_s = None
         request_id: Any = None
         try:
             request = parse(line)
@@ -388,9 +408,15 @@ class ControlSocket:
         if operation.kind == "look":
             self._finish(pending, self._run_here(answering.look, operation, request))
         elif operation.kind == "act":
-            self._run_here(lambda: spawn(self._act, pending, label=f"repl[{operation.name}]"))
+            self._spawned(self._act, pending)
         else:
-            pending.feed = self._run_here(lambda: spawn(self._feed, pending, label=f"repl[{operation.name}]"))
+            pending.feed = self._spawned(self._feed, pending)
+
+    def _spawned(self, body: Callable[..., Any], pending: Pending) -> Pid:
+        label = f"repl[{pending.operation.name}]"
+        pid: Pid = self._run_here(lambda: spawn(body, pending, label=label))
+        at_exit(pid, lambda _pid, reason: self._cut_off(pending, reason))
+        return pid
 
     async def _act(self, pending: Pending) -> None:
         self._finish(pending, await answering.act(pending.operation, pending.request))
@@ -405,6 +431,12 @@ class ControlSocket:
 
         last = await answering.feed(pending.operation, pending.request, emit)
         self._in_thread(lambda: self._answer(pending, last))
+
+    def _cut_off(self, pending: Pending, reason: Any) -> None:
+        """Whoever answers has ended: when that was before the answer, the asker is told so."""
+        if reason != "normal" and not pending.cancelled:
+            text = f"{pending.operation.name} was ended before its answer: {bounded(reason, 200)}"
+            self._in_thread(lambda: self._answer(pending, failure(text, "ended", end=True)))
 
     def _finish(self, pending: Pending, answer: Any) -> None:
         self._in_thread(lambda: self._answer(pending, answering.finished(answer)))

@@ -109,7 +109,7 @@ async def test_python_runs_in_the_host_only_where_that_was_allowed() -> None:
     assert (await run("await asyncio.sleep(0)"))["text"] == "None"
     assert (await run("state('keeper')['items'][0]"))["text"] == "1"
     assert (await run("x = 1"))["text"] == ""
-    for bad in ("1 +", "nowhere", "raise SystemError('no')"):
+    for bad in ("1 +", "nowhere", "raise SystemError('no')", "exit()", "raise KeyboardInterrupt"):
         answer = await run(bad)
         assert (answer["ok"], answer["code"]) == (False, "raised")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import stat
 import time
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from attrs import define
 
-from lemon_otp import Pid, monitor, receive, repl, self_pid, sleep_s, spawn
+from lemon_otp import Pid, exit_signal, introspect, monitor, receive, repl, self_pid, sleep_s, spawn
+from lemon_otp.repl import serving
 from lemon_otp.repl.serving import CONNECTIONS_MAX, FEED_BYTES_MAX, PENDING_MAX
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION
 from lemon_otp.repl_shell import Asker, Unreachable
@@ -366,6 +368,68 @@ async def test_too_many_askers_and_too_many_questions_are_refused(path: Path) ->
     assert sorted(answer["code"] for answer in answers if answer).count("bad_request") == 1
     for each in [*lines, one_more]:
         each.close()
+
+
+async def test_askers_that_ask_nothing_are_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they keep nobody else out; one that has greeted may be silent as long as it likes."""
+    monkeypatch.setattr(serving, "ASK_BY_S", 0.05)
+    silent, slow, greeted = [await Line.open(path) for _ in range(3)]
+    await greeted.greet()
+    slow.writer.write(b'{"op": ')
+    assert await silent.hear() is None
+    assert await slow.reader.read() == b""
+    greeted.say(id=1, op="apps")
+    assert (await greeted.hear() or {})["ok"]
+    for each in (silent, slow, greeted):
+        each.close()
+
+
+async def test_without_a_descriptor_left_askers_wait_and_nothing_spins(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are let in when there is one again; until then somebody looks now and then, not all the time."""
+    tries: list[float] = []
+    monkeypatch.setattr(serving, "ACCEPT_PAUSE_S", 0.05)
+    accept = socket.socket.accept
+
+    def counted(bound: socket.socket) -> Any:
+        tries.append(time.monotonic())
+        return accept(bound)
+
+    monkeypatch.setattr(socket.socket, "accept", counted)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.settimeout(20)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, hard))
+        try:
+            waiting.connect(str(path))
+            while len(tries) < 4:
+                await asyncio.sleep(0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert tries[3] - tries[0] >= 0.15
+        waiting.sendall(b'{"op": "apps"}\n')
+        assert b'"ok": true' in await asyncio.to_thread(waiting.recv, 1 << 16)
+
+
+async def test_an_answer_whose_process_is_killed_is_told_as_that(line: Line) -> None:
+    """Whoever asked does not wait for ever; the place of the request is free again."""
+    line.say(id=1, op="slow")
+
+    async def forever(*_: Any) -> Any:
+        await sleep_s(3600)
+
+    await line.hear()
+    repl.add_operation(repl.Operation("slow", forever, "act"), repl.Operation("told", forever, "feed"))
+    for op in ("slow", "told"):
+        line.say(id=1, op=op)
+        while not (found := [node for node in introspect.walk(introspect.tree()) if node.id == f"repl[{op}]"]):
+            await asyncio.sleep(0)
+        assert found[0].pid is not None
+        exit_signal(found[0].pid, "kill")
+        answer = await line.hear()
+        assert answer is not None
+        assert (answer["ok"], answer["id"], answer["code"]) == (False, 1, "ended")
 
 
 async def test_askers_that_come_and_go_leave_nothing_behind(path: Path, runtime: Any) -> None:
