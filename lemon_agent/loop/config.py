@@ -48,9 +48,13 @@ class BeforeToolCall:
 
 @frozen
 class Block:
-    """An answer of `before_tool_call`: do not run it; the model is told the reason."""
+    """An answer of `before_tool_call`: do not run it; the model is told the reason.
+
+    `terminate` is the hint of a result: to stop after this turn, when every call of the batch gives it.
+    """
 
     reason: str | None = None
+    terminate: bool | None = None
 
 
 @frozen
@@ -113,7 +117,7 @@ GetApiKey: TypeAlias = Callable[[str], str | Awaitable[str | None] | None]
 """The key for a provider, asked before each request because keys expire."""
 GetMessages: TypeAlias = Callable[[], Sequence[AgentMessage | Queued] | Awaitable[Sequence[AgentMessage | Queued]]]
 BeforeHook: TypeAlias = Callable[[BeforeToolCall, AbortSignal], Any] | Callable[[BeforeToolCall], Any]
-"""None runs the call; `Block`, or a mapping with `block` true and a `reason`, does not."""
+"""None runs the call; `Block`, or a mapping with `block` true and its fields, does not."""
 AfterHook: TypeAlias = Callable[[AfterToolCall, AbortSignal], Any] | Callable[[AfterToolCall], Any]
 """None keeps the result; `ToolOverride`, or a mapping with some of its fields, replaces parts of it."""
 StopHook: TypeAlias = Callable[[TurnContext, AbortSignal], Any] | Callable[[TurnContext], Any]

@@ -15,6 +15,7 @@ from attrs import field
 
 import lemon_ai
 from lemon_agent.abort_signal import AbortSignal
+from lemon_agent.agent_state import as_messages
 from lemon_agent.errors import CannotContinue, LoopFailed, NoMessages
 from lemon_agent.event_stream import EventStream, open_stream
 from lemon_agent.events import (
@@ -54,7 +55,7 @@ class _End:
 
 
 async def agent_loop(
-    prompts: Sequence[AgentMessage],
+    prompts: str | AgentMessage | Sequence[AgentMessage],
     context: AgentContext,
     config: AgentLoopConfig,
     signal: AbortSignal | None = None,
@@ -66,7 +67,7 @@ async def agent_loop(
     """Start a run that begins with `prompts`; its events come from the stream returned.
 
     Args:
-        prompts: Said first.
+        prompts: Said first: a text, a message or several.
         context: What there is already; neither it nor its messages are changed.
         config: The model, the hooks and the limits.
         signal: Aborts the run; a new one when None.
@@ -77,9 +78,13 @@ async def agent_loop(
     Returns:
         The stream. A run that could not be started is a stream that has failed with `("task_start_failed", reason)`.
 
+    Raises:
+        TypeError: Among the prompts is something else. Nothing was started.
+
     Cancelling leaves a run that was started running, until its owner ends.
     """
-    run = await start_run(prompts, context, config, signal, stream_fn, owner=owner, conversation=conversation)
+    said = as_messages(prompts)
+    run = await start_run(said, context, config, signal, stream_fn, owner=owner, conversation=conversation)
     return run.stream
 
 

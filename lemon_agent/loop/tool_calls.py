@@ -221,9 +221,9 @@ class _Batch:
         except Exception as error:
             return outcomes.hook_raised(error.__cause__ or error)
         if isinstance(answer, Block):
-            return outcomes.blocked(answer.reason)
+            return outcomes.blocked(answer.reason, answer.terminate)
         if outcomes.is_block(answer):
-            return outcomes.blocked(answer.get("reason"))
+            return outcomes.blocked(answer.get("reason"), answer.get("terminate"))
         return None
 
     async def _start(self, call: _Call) -> ToolOutcome | None:

@@ -79,9 +79,9 @@ def invalid_arguments(errors: tuple[str, ...]) -> ToolOutcome:
     return _failed(text, "invalid_tool_arguments", "invalid_tool_arguments")
 
 
-def blocked(reason: str | None) -> ToolOutcome:
+def blocked(reason: str | None, terminate: bool | None = None) -> ToolOutcome:
     """A hook said the call must not run."""
-    return ToolOutcome(error_result(reason or BLOCKED, "blocked"), is_error=True)
+    return ToolOutcome(evolve(error_result(reason or BLOCKED, "blocked"), terminate=terminate), is_error=True)
 
 
 def hook_raised(error: BaseException) -> ToolOutcome:

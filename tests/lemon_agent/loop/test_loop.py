@@ -308,6 +308,17 @@ async def test_a_loop_can_be_run_without_an_agent(tree):
     assert model.asked[0].system_prompt == "Be kind."
 
 
+@pytest.mark.requirement("MSG-1", "MSG-2")
+async def test_a_loop_takes_a_text_a_message_or_several(tree):
+    """As an agent's prompt; what is none of them is the caller's error and starts nothing."""
+    config = AgentLoopConfig(model=MODEL, stream_fn=ScriptedModel(["yes"] * 3))
+    for prompt in ("hi", user_message("hi"), [user_message("hi")]):
+        end = await (await agent_loop(prompt, AgentContext(), config)).result()
+        assert [get_text(message) for message in end.messages] == ["hi", "yes"]
+    with pytest.raises(TypeError, match="no message"):
+        await agent_loop([5], AgentContext(), AgentLoopConfig(model=MODEL))
+
+
 async def test_continuing_says_no_message_again(tree):
     """A run that goes on from a prompt already there begins with the model's answer and reports only that."""
     context = AgentContext(messages=(user_message("hi"),))

@@ -781,6 +781,22 @@ async def test_a_hook_can_replace_single_fields_of_a_result(tree, answer, expect
     assert (get_text(result), result.details, result.is_error) == expected
 
 
+@pytest.mark.requirement("HOOK-2", "TOOL-18")
+@pytest.mark.parametrize("answer", [Block("no", terminate=True), {"block": True, "reason": "no", "terminate": True}])
+async def test_a_hook_that_blocks_can_end_the_run_too(tree, answer):
+    """The result of the call that did not run carries the hint."""
+
+    def refuse(call):
+        return answer
+
+    agent = await ScriptedAgent.start([tool_call("nop"), "never"], tools=[tool("nop")], before_tool_call=refuse)
+    events = await agent.run("hi")
+
+    assert [get_text(result) for result in results(events)] == ["no"]
+    assert len(agent.model.asked) == 1
+    assert terminal(events).outcome == "completed"
+
+
 @pytest.mark.requirement("HOOK-3")
 async def test_a_hook_can_make_a_result_end_the_run(tree):
     """`terminate` and `usage` are the hook's to replace, too."""
