@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from coding_agent.tools.background_program import Info
     from lemon_otp import Pid
 
-ACTIONS: Final = ("start", "list", "poll", "write", "kill", "restart", "clear")
+ACTIONS: Final = ("start", "list", "poll", "logs", "write", "kill", "restart", "clear")
 RUNNING_MAX: Final = 16
 KNOWN_MAX: Final = 64
+LINES_MAX: Final = 1_000
 WAIT_S: Final = 0.3
 """How long a start waits for the first output, or for the news that it failed at once."""
 
@@ -27,8 +28,8 @@ PARAMETERS: Final[dict[str, Any]] = {
     "properties": {
         "action": {"type": "string", "enum": list(ACTIONS)},
         "command": {"type": "string", "description": "With start: the command, for bash."},
-        "id": {"type": "string", "description": "With poll, write, kill and restart: which one, as start named it."},
-        "lines": {"type": "integer", "description": "With poll: how many of the last lines; 100 if not given."},
+        "id": {"type": "string", "description": "With poll, logs, write, kill, restart: which one, as start named it."},
+        "lines": {"type": "integer", "description": "With poll and logs: how many of the last lines; 100, or all."},
         "input": {"type": "string", "description": "With write: what to feed its standard input; add line ends."},
         "end": {"type": "boolean", "description": "With write: end its input afterwards."},
         "signal": {"type": "string", "enum": ["sigterm", "sigkill", "sigint"], "description": "With kill."},
@@ -39,8 +40,8 @@ PARAMETERS: Final[dict[str, Any]] = {
 }
 
 DESCRIPTION: Final = (
-    "Run programs in the background, such as servers and watchers: start one, poll its status and last output, write "
-    "to its input, kill or restart it, list all, clear those that ended. They end with the session."
+    "Run programs in the background, such as servers and watchers: start one, poll its status and last output, read all "
+    "of its logs, write to its input, kill or restart it, list all, clear those that ended. They end with the session."
 )
 
 
@@ -86,6 +87,7 @@ class Desk:
             "start": self._begin,
             "list": self._list,
             "poll": self._poll,
+            "logs": self._logs,
             "write": self._write,
             "kill": self._kill,
             "restart": self._restart,
@@ -141,7 +143,11 @@ class Desk:
 
     async def _poll(self, params: dict[str, Any]) -> AgentToolResult:
         """Status and last output."""
-        return await self._shown(self._known(params), optional_number(params, "lines", 100, most=1000))
+        return await self._shown(self._known(params), optional_number(params, "lines", 100, most=LINES_MAX))
+
+    async def _logs(self, params: dict[str, Any]) -> AgentToolResult:
+        """Every line that is kept."""
+        return await self._shown(self._known(params), optional_number(params, "lines", LINES_MAX, most=LINES_MAX))
 
     async def _write(self, params: dict[str, Any]) -> AgentToolResult:
         """Feed its input, and tell what there is after a moment."""

@@ -49,6 +49,7 @@ async def test_a_program_runs_on_and_is_polled(desk: Bench) -> None:
     await desk.call("process", action="write", id=program, input="one\ntwo\n")
     text = await desk.text("process", action="poll", id=program)
     assert text.endswith("ready\ngot one\ngot two")
+    assert await desk.text("process", action="logs", id=program) == text
     assert await desk.text("process", action="poll", id=program, lines=1) == text.split("\n")[0] + "\n\ngot two"
 
     result = await desk.call("process", action="write", id=program, input="", end=True)
