@@ -40,8 +40,8 @@ PARAMETERS: Final[dict[str, Any]] = {
 }
 
 DESCRIPTION: Final = (
-    "Run programs in the background, such as servers and watchers: start one, poll its status and last output, read all "
-    "of its logs, write to its input, kill or restart it, list all, clear those that ended. They end with the session."
+    "Run programs in the background, such as servers and watchers: start one, poll its status and last output, read "
+    "all its logs, write to its input, kill or restart it, list all, clear those that ended. They end with the session."
 )
 
 
