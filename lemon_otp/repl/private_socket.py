@@ -17,11 +17,12 @@ def bind_private(path: Path) -> socket.socket:
     """A socket bound to `path`; one that was left there is taken away.
 
     Raises:
-        UnsafeFolder: The folder lets others in, or takes no sockets. Nothing is left behind.
+        UnsafeFolder: The folder lets others in, or takes no sockets; or something else is there, such as a file or a
+            socket that somebody listens at. Nothing is left behind, and nothing of others is taken away.
     """
     private_folder(path.parent)
-    with suppress(OSError):  # what cannot be removed cannot be bound either, which says why
-        path.unlink()
+    with suppress(FileNotFoundError):
+        _make_room(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(bound.fileno(), 0o600)  # before it has a name: nobody connects in between
@@ -33,11 +34,37 @@ def bind_private(path: Path) -> socket.socket:
     return bound
 
 
+def _make_room(path: Path) -> None:
+    """Take away what a killed program has left."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise UnsafeFolder("there is something else, which is no socket")
+        if _is_listened_at(path):
+            raise UnsafeFolder("somebody listens there already")
+        path.unlink()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnsafeFolder(str(error)) from error
+
+
+def _is_listened_at(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
+        asker.setblocking(False)
+        try:
+            asker.connect(str(path))
+        except BlockingIOError:  # many ask at once
+            return True
+        except OSError:
+            return False
+    return True
+
+
 def private_folder(path: Path) -> None:
     """Make the folder that only this user can enter, or make sure that it is one.
 
     Raises:
-        UnsafeFolder: It is a link, belongs to somebody else or lets others in.
+        UnsafeFolder: It is a link, belongs to somebody else, or is one that everybody keeps files in.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,6 +73,8 @@ def private_folder(path: Path) -> None:
             raise UnsafeFolder("it is not a folder")
         if found.st_uid != os.getuid():
             raise UnsafeFolder("it belongs to another user")
+        if found.st_mode & stat.S_ISVTX:  # such as /tmp: others have files there
+            raise UnsafeFolder("it is shared with other users; give a folder of its own")
         if found.st_mode & 0o077:
             path.chmod(0o700)
     except OSError as error:

@@ -77,6 +77,7 @@ class ControlSocket:
         self._runtime = current_runtime()
         self._context = copy_context()
         self._bound = bound
+        self._file = _identity(path)
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
         self._posted: deque[Callable[[], None]] = deque()
@@ -101,7 +102,8 @@ class ControlSocket:
             return
         self._stopped = True
         with suppress(OSError):  # somebody has taken the folder away
-            self.path.unlink()
+            if _identity(self.path) == self._file:
+                self.path.unlink()
         for connection in list(self._connections):
             self._end_feeds(connection)
         self._wake()
@@ -458,6 +460,15 @@ async def _taken_over(operation: Operation, taken: Taken) -> None:
             taken.socket.send(encode(answering.failed(error)))
     finally:
         taken.socket.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there: another may come to stand at the same path."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def peer_uid(connection: socket.socket) -> int | None:

@@ -316,6 +316,42 @@ def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path: Path) ->
     assert stat.S_IMODE(open_folder.stat().st_mode) == 0o700
 
 
+def test_nothing_of_others_is_taken_away_for_a_socket(tmp_path: Path) -> None:
+    """Neither a file nor a socket that somebody listens at; only one that a killed program has left."""
+    path = tmp_path / "run" / "x.sock"
+    repl.private_folder(path.parent)
+    path.write_text("mine")
+    with pytest.raises(repl.UnsafeFolder, match="no socket"):
+        repl.bind_private(path)
+    assert path.read_text() == "mine"
+    path.unlink()
+    with repl.bind_private(path) as first:
+        first.listen(1)
+        with pytest.raises(repl.UnsafeFolder, match="listens there already"):
+            repl.bind_private(path)
+    repl.bind_private(path).close()
+
+
+def test_a_folder_that_everybody_uses_is_left_as_it_is(tmp_path: Path) -> None:
+    """Root may close /tmp to all others: it must not."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(repl.UnsafeFolder, match="shared with other users"):
+        repl.bind_private(shared / "x.sock")
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+
+
+async def test_a_socket_that_has_taken_the_place_of_ours_stays(tmp_path: Path) -> None:
+    """Closing removes what was made, not what stands there now."""
+    path = tmp_path / "run" / "x.sock"
+    control = await repl.serve(path)
+    with repl.bind_private(tmp_path / "run" / "y.sock"):
+        (tmp_path / "run" / "y.sock").rename(path)
+        control.close()
+        assert path.exists()
+
+
 async def test_another_users_asker_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system says who is at the other end; nothing is answered to anybody else."""
     monkeypatch.setattr("lemon_otp.repl.serving.peer_uid", lambda _: os.getuid() + 1)
