@@ -57,7 +57,7 @@ def live_hosts(runtime_dir: Path, *, timeout_s: float = 10.0) -> list[LiveHost]:
     found = []
     for path in sockets(runtime_dir):
         with suppress(HostUnreachable):
-            found.append(_host(path, ask(path, {"op": "sessions"}, timeout_s=timeout_s)))
+            found.append(_host(path, ask(path, {"op": "live_sessions"}, timeout_s=timeout_s)))
     return found
 
 

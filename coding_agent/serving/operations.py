@@ -1,7 +1,7 @@
 """Edge. What a host can be asked about its sessions: which there are, to end one, to stop, to become a client.
 
-`{"op": "sessions"}` lists them; `{"op": "rpc", ...}` hands the connection over: the first line back says which session
-it is, and from then on both sides speak the RPC protocol.
+`{"op": "live_sessions"}` lists them; `{"op": "rpc", ...}` hands the connection over: the first line back says which
+session it is, and from then on both sides speak the RPC protocol.
 """
 
 from __future__ import annotations
@@ -31,14 +31,21 @@ def offer(host: HostRun, serving: Pid | None = None) -> None:
         host: Whose sessions.
         serving: The process that keeps the host running for its clients; None where a front end of its own does.
     """
+    known = repl.operations()
+    mine = operations_of(host, serving)
+    repl.add_operation(*(each for each in mine if serving is not None or each.name not in known))
 
-    async def sessions(_: Mapping[str, Any]) -> Mapping[str, Any]:
+
+def operations_of(host: HostRun, serving: Pid | None) -> tuple[repl.Operation, ...]:
+    """The operations that `offer` adds; each has a name that no other operation has."""
+
+    async def live_sessions(_: Mapping[str, Any]) -> Mapping[str, Any]:
         return await listed(host, serving=serving is not None)
 
     async def end_session(request: Mapping[str, Any]) -> Mapping[str, Any]:
         return await end(host, str(request.get("session") or ""))
 
-    def stop(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    def stop_serving(_: Mapping[str, Any]) -> Mapping[str, Any]:
         if serving is None or not serving.alive:
             raise repl.Refusal("this host does not serve: whoever started it ends it", "not_serving")
         send(serving, StopServing())
@@ -49,14 +56,12 @@ def offer(host: HostRun, serving: Pid | None = None) -> None:
 
         await hand_over(host, taken)
 
-    known = repl.operations()
-    mine = (
-        repl.Operation("sessions", sessions, kind="act", summary="The sessions of this host, and how they stand."),
-        repl.Operation("end_session", end_session, kind="act", summary="End a session; it is stored.", timeout_s=30.0),
-        repl.Operation("stop", stop, kind="act", summary="Store every session and end a host that serves."),
-        repl.Operation("rpc", rpc, kind="takeover", summary="Become a client of one session."),
+    return (
+        repl.Operation("live_sessions", live_sessions, "act", "the sessions clients can look at, and who does"),
+        repl.Operation("end_session", end_session, "act", "end a session; it is stored", timeout_s=30.0),
+        repl.Operation("stop_serving", stop_serving, "act", "store every session and end a host that serves"),
+        repl.Operation("rpc", rpc, "takeover", "become a client of one session"),
     )
-    repl.add_operation(*(each for each in mine if serving is not None or each.name not in known))
 
 
 async def listed(host: HostRun, *, serving: bool) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def end(host: LiveHost) -> None:
     from filelock import FileLock, Timeout
 
     with suppress(HostUnreachable):  # it may be ending already
-        ask(host.socket, {"op": "stop"}, timeout_s=10.0)
+        ask(host.socket, {"op": "stop_serving"}, timeout_s=10.0)
     lock = FileLock(lock_file(host.socket.parent, host.cwd), timeout=STOPPED_S, mode=0o600)
     try:
         lock.acquire()

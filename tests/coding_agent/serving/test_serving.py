@@ -177,6 +177,16 @@ def session_of(host, *arguments: str) -> str:
     return next(one["data"]["sessionId"] for one in responses if one["type"] == "response")
 
 
+def test_a_host_that_serves_is_looked_into_and_acted_on_as_any_other(machine):
+    """`repl` shows its sessions, and stopping one of its processes does not end the host."""
+    with served(machine) as host, host.client() as client:
+        shown = machine.run("repl", "--attach", "--once", "sessions", "--json")
+        assert [each["session"] for each in json.loads(shown.stdout)["sessions"]] == [client.greeting["session"]]
+        stopped = machine.run("repl", "--attach", "--once", "stop todo_store")
+        assert stopped.returncode == 0, stopped.stderr
+        assert [each["id"] for each in host.live()] == [client.greeting["session"]]
+
+
 def test_one_session_can_be_ended_and_the_others_go_on(machine):
     """`sessions stop ID`: what it did is aborted and stored; its file is named."""
     with served(machine) as host, host.client() as one, host.client() as other:
