@@ -6,7 +6,7 @@ Tree:  acp_session, linked to the process that reads: makes the desk, so that th
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from attrs import evolve
 
@@ -38,8 +38,6 @@ from coding_agent.tools import Workspace
 from lemon_agent import AgentEnd, AgentStart, AgentTool, MessageEnd
 from lemon_ai import AssistantMessage, ImageContent, Model, UnknownModel, UserMessage, get_text
 from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, exit_signal, monitor, receive, send, spawn
-
-T = TypeVar("T")
 
 NEXT_TURN_S: Final = 30.0
 """How long a prompt waits for the end of one that was cancelled."""
@@ -390,7 +388,7 @@ class AcpSession:
 
     async def _with_client_tools(self, options: SessionOptions, _dialogs: Dialogs | None) -> SessionOptions:
         """The options with the tools that go through the client, where it can do what they need."""
-        workspace = _companion(options, Workspace)
+        workspace = options.companion(Workspace)
         if workspace is None:
             return options
         files = ClientFiles(self.calls, workspace, self._before.__setitem__)
@@ -402,7 +400,7 @@ class AcpSession:
             makers |= {"write": files.writing, "edit": files.editing}
         if self._can.terminals and self.host.settings.sandbox is None:
             makers["bash"] = terminal.running
-        checkpoints = _companion(options, Checkpoints)
+        checkpoints = options.companion(Checkpoints)
         tools = [
             _replaced(tool, makers[tool.name], workspace, checkpoints) if tool.name in makers else tool
             for tool in options.tools
@@ -423,11 +421,6 @@ def _replaced(
     if checkpoints is None or not isinstance(inner, AgentTool):
         return maker(tool)
     return with_checkpoints([maker(inner)], workspace, checkpoints)[0]
-
-
-def _companion(options: SessionOptions, kind: type[T]) -> T | None:
-    owners = (getattr(join, "__self__", None) for join in options.companions)
-    return next((owner for owner in owners if isinstance(owner, kind)), None)
 
 
 def _stored_messages(store: SessionManager) -> list[Mapping[str, Any]]:

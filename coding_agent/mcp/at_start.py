@@ -29,7 +29,7 @@ async def with_configured_servers(
     """
     if only is not None and not any(name.startswith(PREFIX) for name in only):
         return options
-    given = next((owner for join in options.companions if isinstance(owner := _owner(join), _Given)), None)
+    given = options.companion(_Given)
     files = settings.resources.use_mcp and any_files(settings)
     if given is None and not files:
         return options
@@ -41,8 +41,7 @@ async def with_configured_servers(
         configured = await asyncio.to_thread(read_servers, settings.cwd, os.environ, trusted=settings.trusted)
     if given is not None:
         configured = configured.with_entries(given.entries)
-        others = tuple(join for join in options.companions if _owner(join) is not given)
-        options = evolve(options, companions=others)
+        options = evolve(options, companions=tuple(join for join in options.companions if join != given.join))
     options = await with_mcp(options, configured, only=only)
     notices += await notices_of(options)
     return options
@@ -62,10 +61,6 @@ class _Given:
     def join(self, _session: Pid, _file: Path, _tell: Callable[..., None]) -> Mapping[str, Any]:
         """They were never started; nothing goes along."""
         return {}
-
-
-def _owner(join: Any) -> Any:
-    return getattr(join, "__self__", None)
 
 
 def any_files(settings: "Settings") -> bool:

@@ -82,10 +82,9 @@ def library_there() -> bool:
 def _allow(options: SessionOptions, entries: Sequence[ServerEntry]) -> None:
     """Let the session's gate know which tools the user's own configuration lets run unasked."""
     rules = [Rule("allow", plain_name(entry.name, tool)) for entry in entries for tool in entry.always_allow]
-    for join in options.companions if rules else ():
-        gate = getattr(join, "__self__", None)
-        if isinstance(gate, PermissionGate) and gate.policy is not None:
-            gate.policy = gate.policy.with_rules(rules)
+    gate = options.companion(PermissionGate)
+    if rules and gate is not None and gate.policy is not None:
+        gate.policy = gate.policy.with_rules(rules)
 
 
 async def mcp_status(session: Address) -> dict[str, Any]:
@@ -135,8 +134,7 @@ def reconnect_servers(options: SessionOptions) -> None:
 
 def servers_of(options: SessionOptions) -> SessionServers | None:
     """The companion of a session that has servers."""
-    owners = (getattr(join, "__self__", None) for join in options.companions)
-    return next((owner for owner in owners if isinstance(owner, SessionServers)), None)
+    return options.companion(SessionServers)
 
 
 def status_to_json(status: "Status") -> dict[str, Any]:

@@ -39,8 +39,8 @@ Tell: TypeAlias = Callable[[Notice], None]
 
 Companion: TypeAlias = Callable[[Pid, Path, Tell], Mapping[str, Any]]
 """Something that goes along with a session: told its process, its file and where to tell the subscribers something when
-it begins, and again when it is reset. Answers further fields of `AgentOptions`; those it answers later are not used. It is
-a method of what goes along; where that stands in front of others, they are its `inner`."""
+it begins, and again when it is reset. Answers further fields of `AgentOptions`; those it answers later are not used.
+It is a method of what goes along; where that stands in front of others, they are its `inner`."""
 
 K = TypeVar("K")
 
@@ -101,7 +101,7 @@ class SessionOptions:
     hooks: SessionHooks | None = field(default=None, repr=False)
 
     def companion(self, kind: type[K]) -> K | None:
-        """What goes along with the session that is of this kind, whoever stands in front of it; None when nothing is."""
+        """What goes along with the session and is of this kind, whatever stands in front of it; None if nothing is."""
         return next((owner for owner in _owners(self.companions) if isinstance(owner, kind)), None)
 
     def with_session_tools(self, makers: Sequence[SessionTool]) -> SessionOptions:

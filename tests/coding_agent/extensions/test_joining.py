@@ -39,19 +39,17 @@ def on(event, handler):
 
 async def test_handlers_hear_what_happens_in_order(host, extended):
     """From the session's start to its settling, the events under the names extensions know."""
-    heard = []
+    heard, settled = [], threading.Event()
 
     def register(lemon: Extension) -> None:
         for name in ("session_start", "agent_start", "message_end", "tool_execution_end", "turn_end", "agent_settled"):
             lemon.on(name, lambda event, session, name=name: heard.append(name))
+        lemon.on("agent_settled", lambda event, session: settled.set())
 
     session = await extended(register, turns=([Call("look", {})], "done"), tools=(tool(),))
     await host.run(session, "hi")
     await client.wait_for_idle(session)
-    for _ in range(200):  # the plain handlers run on threads
-        if heard[-1:] == ["agent_settled"]:
-            break
-        await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(settled.wait, 30)  # the plain handlers run on threads
     assert [name for name in heard if name != "message_end"] == [
         "session_start",
         "agent_start",
@@ -441,3 +439,14 @@ async def test_a_handler_gets_what_it_answers_and_fails_as_itself(runtime):
         await call_handler(lambda value: Callable_()(value), 1)
     await settle()
     assert self_pid().alive
+
+
+async def test_what_goes_along_with_a_session_is_found_behind_the_extensions(host, extended):
+    """With an extension loaded a client is still told of the session's MCP servers, and they can be ended with it."""
+    from coding_agent.mcp.session_servers import SessionServers, mcp_status
+
+    servers = SessionServers(problems=("one cannot be used",))
+    session = await extended(on("turn_end", lambda event, session: None), companions=(servers.join,))
+
+    assert (await client.get_options(session)).companion(SessionServers) is servers
+    assert (await mcp_status(session))["problems"] == ["one cannot be used"]
