@@ -5,7 +5,7 @@ session as it is.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from coding_agent.errors import BadUsage, CodingAgentError, CompactionError, SessionBusy
 from coding_agent.events import CompactionEnd
@@ -22,10 +22,11 @@ from coding_agent.session.writes import (
 )
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import TERMINALS, AgentMessage, QueueMode
-from lemon_ai import ImageContent, Model
+from lemon_ai import ImageContent, Model, ReasoningLevel
 from lemon_otp import Address, CallTimeout, DropStrategy, EventStream, Pid, Request, call, cast
 
 R = TypeVar("R")
+THINKING_LEVELS: Final = ("off", *get_args(ReasoningLevel))
 
 
 async def _ask(session: Address, request: Request[R]) -> R:
@@ -127,7 +128,9 @@ async def switch_model(session: Address, model: Model) -> None:
 
 
 async def set_thinking_level(session: Address, level: str) -> None:
-    """Hold another thinking level from the next request on."""
+    """Hold another thinking level from the next request on; raises `BadUsage` for one there is none of."""
+    if level not in THINKING_LEVELS:
+        raise BadUsage(f"there is no thinking level {level!r}; there are: {', '.join(THINKING_LEVELS)}")
     await call(session, protocol.SetThinkingLevel(level))
 
 

@@ -165,8 +165,12 @@ class Account:
         """Enter one subagent.
 
         Raises:
-            BudgetExceeded: As many are at work as may be. Nothing was entered.
+            BudgetExceeded: As many are at work as may be, or it could make no call. Nothing was entered.
         """
+        for account in self._upwards():
+            spent = reached(account.budget, account.spent, Spent(), Spent(), monotonic_s() - account.began_s)
+            if spent is not None:
+                raise spent.error()
         limit = self.budget.max_children
         if limit is not None and self.children >= limit:
             raise Reached("max_children_exceeded", limit, self.children).error()

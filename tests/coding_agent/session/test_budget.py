@@ -101,6 +101,30 @@ def test_a_limit_on_subagents_counts_those_at_work(runtime):
     account.begin_child()
 
 
+@pytest.mark.parametrize(
+    ("budget", "kind"),
+    [
+        (Budget(max_tokens=99, guessed_tokens=0), "token_limit_exceeded"),
+        (Budget(max_cost=0.5), "cost_limit_exceeded"),
+        (Budget(max_turns=1), "turn_limit_exceeded"),
+        (Budget(max_tokens=100, guessed_tokens=0, max_cost=1.0, max_turns=2), None),
+    ],
+)
+def test_no_subagent_begins_that_could_make_no_call(runtime, budget, kind):
+    """What is used up here or above stands in its way; the last of it does not."""
+    parent = Account(budget)
+    parent.begin(FREE).settle(Usage(total_tokens=100, cost=Cost(total=1.0)))
+    account = parent.child()
+
+    if kind is None:
+        account.begin_child()
+    else:
+        with pytest.raises(BudgetExceeded) as refused:
+            account.begin_child()
+        assert refused.value.kind == kind
+    assert account.children == (1 if kind is None else 0)
+
+
 def test_usage_without_a_total_is_added_up():
     """Some providers give no total; cached tokens count."""
     assert spent_by(Usage(input=1, output=2, cache_read=3, cache_write=4)) == Spent(10, 0.0, 1)

@@ -21,6 +21,18 @@ def roles(file: str) -> list[str]:
     return [line["message"]["role"] for line in lines if line["type"] == "message"]
 
 
+async def test_a_thinking_level_there_is_none_of_is_refused(host):
+    """Nothing is stored; every level of the list is taken."""
+    session = await host.session("one")
+    with pytest.raises(BadUsage, match="'bogus'; there are: off, minimal"):
+        await client.set_thinking_level(session, "bogus")
+    for level in ("minimal", "max", "off"):
+        await client.set_thinking_level(session, level)
+    stored = await client.look(session, lambda store: [entry.thinking_level for entry in store.branch()])
+
+    assert stored == ["minimal", "max", "off"]
+
+
 async def test_a_mode_decides_how_much_of_a_queue_one_look_takes(host):
     """The state shows it; a mode there is not is refused."""
     session = await host.session("one", "two")
