@@ -266,13 +266,13 @@ async def test_a_server_that_crashes_comes_back(folder, monkeypatch):
 async def test_a_killed_server_process_is_started_again_with_one_program(folder):
     """Killed without a word, its program goes with it and a new one comes."""
     box = await Toolbox.open(light("demo", **marked(folder)), folder=folder)
-    before = whereis(box.name.replace("mcp_toolbox[", "mcp_server[").replace("]", "/demo]"))
+    name = box.name.replace("mcp_toolbox[", "mcp_server[").replace("]", "/demo]")
+    before = whereis(name)
     first = (await box.status("demo")).os_pid
 
     exit_signal(before, "kill")
 
-    await until(lambda: not process_alive(first))
-    name = box.name.replace("mcp_toolbox[", "mcp_server[").replace("]", "/demo]")
+    await until(lambda: not process_alive(first) and whereis(name) not in (None, before))
     await McpServer.client(name, timeout_s=20)
     assert await box.text("mcp__demo__echo", a=2) == '{"a": 2}'
     assert len(running(folder)) == 1
