@@ -36,6 +36,7 @@ Kind: TypeAlias = Literal["supervisor", "worker", "process", "more"]
 State: TypeAlias = Literal["idle", "ready", "busy", "suspended", "restarting", "stopped", "dead"]
 """Waits for a message; can run or runs; waits in the middle of its work; suspended by `sys`; no process now."""
 
+_KEEPERS: Final = (Family, Crowd)
 NODES_MAX: Final = 20_000
 TEXT_MAX: Final = 120
 FACTS_MAX: Final = 16
@@ -150,21 +151,28 @@ class _Look:
         self.left = max_nodes
         self.shown: set[Pid] = set()
         self.children_of: dict[Pid, list[tuple[Process, Child | None]]] = {}
-        self.supervised: set[Pid] = set()
+        self.supervised: set[Pid | None] = set()
+        hidden: set[Process] = set()
         processes = runtime.live()
         for process in processes:
-            for child in children_of(process):
-                self.children_of.setdefault(process, []).append((child.pid, child))  # type: ignore[arg-type]
-                if child.pid is not None:
-                    self.supervised.add(child.pid)
+            if not isinstance(process, ServerProcess):
+                continue
+            state = process.state
+            if isinstance(state, _KEEPERS):
+                listed = state.listed()
+                if listed:
+                    self.children_of[process] = [(child.pid, child) for child in listed]  # type: ignore[misc]
+                    self.supervised.update([child.pid for child in listed])
+            elif isinstance(process.server, ApplicationMaster):
+                hidden.add(process)
         self.tops: list[Process] = []
-        self._place_unsupervised(processes)
+        self._place_unsupervised(processes, hidden)
 
-    def _place_unsupervised(self, processes: list[Process]) -> None:
+    def _place_unsupervised(self, processes: list[Process], hidden: set[Process]) -> None:
         """Put what no supervisor started below its living parent, or on top."""
-        hidden = {process for process in processes if _is_master(process)}
+        supervised = self.supervised
         for process in processes:
-            if process in self.supervised or process in hidden:
+            if process in supervised or process in hidden:
                 continue
             parent = process.parent
             if parent is None or parent in hidden or parent.parent is None or parent.exit_reason is not ALIVE:
@@ -181,10 +189,12 @@ class _Look:
 
     def node(self, process: Process | None, child: Child | None) -> TreeNode:
         self.left -= 1
+        placed = self.children_of.get(process) if process is not None else None
+        if placed is None:
+            return _node(process, child, ())
         below: list[TreeNode] = []
-        if process is not None and process not in self.shown:
-            self.shown.add(process)
-            placed = self.children_of.get(process, [])
+        if process not in self.shown:
+            self.shown.add(process)  # type: ignore[arg-type]
             for other, spec in placed:
                 if self.left <= 0:
                     below.append(_more(len(placed) - len(below)))
@@ -198,17 +208,20 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
         assert process is not None
         kind: Kind = "supervisor" if children_kept_by(process) is not None else "process"
         node_id, module = process.name or process.label or function_name(process), module_of(process)
+        restarts = 0
     else:
-        spec = child.spec
-        kind, module = spec.kind, spec.module or (module_of(process) if process is not None else None)
-        node_id = spec.id if isinstance(spec.id, str) else _foreign(spec.id)
-    restarts = 0 if child is None else child.restarts
-    if process is None:
-        state: State = "restarting" if child is not None and child.restarting else "stopped"
-        return TreeNode(node_id, None, module, kind, state, {}, below, restarts=restarts)
-    waiting = len(process.mailbox or ())
-    facts, handled = facts_of(process), process.handled
-    return TreeNode(node_id, process, module, kind, state_of(process), facts, below, waiting, restarts, handled)
+        spec, restarts = child.spec, child.restarts
+        kind, module, node_id = spec.kind, spec.module, spec.id
+        if module is None and process is not None:
+            module = module_of(process)
+        if type(node_id) is not str:
+            node_id = str.__str__(node_id) if isinstance(node_id, str) else _foreign(node_id)
+        if process is None:
+            state: State = "restarting" if child.restarting else "stopped"
+            return TreeNode(node_id, None, module, kind, state, {}, below, 0, restarts)
+    box, facts = process.mailbox, {} if process.side is None else facts_of(process)
+    waiting = len(box) if box else 0
+    return TreeNode(node_id, process, module, kind, state_of(process), facts, below, waiting, restarts, process.handled)
 
 
 def _more(count: int) -> TreeNode:
@@ -222,7 +235,7 @@ def _is_master(process: Process) -> bool:
 def children_kept_by(process: Process) -> Family | Crowd | None:
     """What a supervisor keeps of its children; None for any other process."""
     state = process.state if isinstance(process, ServerProcess) else None
-    return state if isinstance(state, Family | Crowd) else None
+    return state if isinstance(state, _KEEPERS) else None
 
 
 def children_of(process: Process) -> list[Child]:
@@ -297,11 +310,10 @@ def state_of(process: Process) -> State:
         return "dead"
     if isinstance(process, ServerProcess) and process.sys is not None and process.sys.suspended:
         return "suspended"
-    if process.status == READY:
-        return "ready"
-    if process.status == MAIL and not (process.serves_inside and process.coro is not None):
+    status = process.status
+    if status == MAIL and (process.coro is None or not process.serves_inside):
         return "idle"
-    return "busy"
+    return "ready" if status == READY else "busy"
 
 
 def facts_of(process: Process) -> dict[str, str]:

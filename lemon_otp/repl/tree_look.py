@@ -57,20 +57,23 @@ def told_tree(
 ) -> list[dict[str, Any]]:
     """The nodes as JSON values."""
     used = totals(found, _members(nodes)) if found else {}
+    marked = {*busy, *found, *used}
 
     def told(node: TreeNode) -> dict[str, Any]:
         value = introspect.to_json(node, children=False)
-        pid = node.pid
-        if pid is not None and (busy or found):
-            if pid in busy:
-                value["elapsed_s"] = busy[pid]
-            if pid in found:
-                _add_detail(value, found[pid])
-            if pid in used:
-                value["subtree_tokens"], value["subtree_cost"] = used[pid][0], round(used[pid][1], 6)
+        if node.pid in marked:
+            _mark(value, node.pid)
         if node.children:
             value["children"] = [told(child) for child in node.children]
         return value
+
+    def _mark(value: dict[str, Any], pid: Any) -> None:
+        if pid in busy:
+            value["elapsed_s"] = busy[pid]
+        if pid in found:
+            _add_detail(value, found[pid])
+        if pid in used:
+            value["subtree_tokens"], value["subtree_cost"] = used[pid][0], round(used[pid][1], 6)
 
     return [told(node) for node in nodes]
 
