@@ -29,11 +29,11 @@ class AlreadyStreaming(AgentError):
     """A run is going on. Nothing was started or changed."""
 
 
-class NoMessages(AgentError):
+class NoMessages(AgentError, ValueError):
     """The transcript is empty, so there is nothing to continue from."""
 
 
-class CannotContinue(AgentError):
+class CannotContinue(AgentError, ValueError):
     """The transcript ends with an answer and nothing is queued, so there is nothing to continue."""
 
 

@@ -85,6 +85,8 @@ class Run:
         self.pid: Pid | None = None
         self.working: dict[Pid, Working] = {}
         """What this run's tools are doing, by their processes."""
+        self.open_calls: dict[str, str] = {}
+        """The names of the tools whose calls have been taken up and have no result yet, by call id."""
         self.backlog: deque[AgentEvent] = deque()
         """What was said and a full stream has not taken yet."""
         self._began_s = monotonic_s()
@@ -150,6 +152,12 @@ class Run:
                 exit_signal(pid, "shutdown")
             grace_s = self.config.kill_grace_ms / 1000
             current_runtime().timers.add(grace_s, self._context.run, _finish_off, left)
+        for call_id, name in self.open_calls.items():
+            telemetry.execute(
+                ("lemon_agent", "tool_task", "error"),
+                {"system_time": wall_ms()},
+                {"tool_name": name, "tool_call_id": call_id, "reason": "loop_ended"},
+            )
         self.ended("early_exit")
 
     # What it says.

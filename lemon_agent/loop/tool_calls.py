@@ -185,6 +185,7 @@ class _Batch:
         """Say that a call is next."""
         asked = call.asked
         self.run.emit(ToolExecutionStart(asked.id, asked.name, asked.arguments))
+        self.run.open_calls[asked.id] = asked.name
         self._count("start", call)
 
     async def _prepare(self, call: _Call) -> ToolOutcome | None:
@@ -404,6 +405,7 @@ class _Batch:
         if call.task is not None:
             call.task.close()
         call.outcome = outcome
+        self.run.open_calls.pop(asked.id, None)
         self.run.emit(ToolExecutionEnd(asked.id, asked.name, outcome.result, outcome.is_error))
         if outcome.failed_task is None:
             self._count("end", call, is_error=outcome.is_error, attempt=call.attempt)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from lemon_agent import Agent, AgentTool, MessageUpdate, text_result
-from lemon_agent.testing import Fails, Pause, ScriptedAgent, results, tool_call, until
+from lemon_agent import Agent, AgentContext, AgentLoopConfig, AgentTool, MessageUpdate, agent_loop, text_result
+from lemon_agent.testing import MODEL, Fails, Pause, ScriptedAgent, ScriptedModel, results, tool_call, until
 from lemon_ai import get_text
-from lemon_otp import TaskSupervisor, exit_signal, telemetry
+from lemon_otp import TaskSupervisor, exit_signal, receive, spawn, telemetry
 from lemon_otp.testing import settle
 from tests.lemon_agent.conftest import HEARD
 from tests.lemon_agent.tools import ECHO, tool
@@ -77,6 +77,38 @@ async def test_a_run_says_once_that_it_is_over_on_every_path(tree, heard, way):
     assert end["message_count"] >= 1
     assert measured["duration"] >= 0
     assert "system_time" in measured
+
+
+@pytest.mark.requirement("TEL-2", "TEL-6")
+@pytest.mark.parametrize("how", ["the owner dies", "the stream is cancelled", "the loop is killed"])
+async def test_a_loop_that_is_ended_from_outside_closes_what_its_telemetry_opened(tree, heard, how):
+    """Each call that was taken up is said to have failed, with the reason loop_ended, then the loop to have ended."""
+    opened = []
+
+    async def own():
+        config = AgentLoopConfig(model=MODEL, stream_fn=ScriptedModel([[tool_call("t", "a"), tool_call("t", "b")]]))
+        opened.append(await agent_loop("hi", AgentContext(tools=[tool("t", sleeper)]), config))
+        await receive()
+
+    owner = spawn(own)
+    await settle()
+    match how:
+        case "the owner dies":
+            exit_signal(owner, "kill")
+        case "the stream is cancelled":
+            opened[0].cancel("enough")
+        case _:
+            exit_signal((await TaskSupervisor.children("loop_task_supervisor"))[0], "kill")
+    async for _ in opened[0].events():
+        pass
+    await settle()
+
+    assert [told["tool_call_id"] for told in heard.of("tool_task", "start")] == ["a", "b"]
+    failed = [(told["tool_call_id"], told["reason"]) for told in heard.of("tool_task", "error")]
+    assert failed == [("a", "loop_ended"), ("b", "loop_ended")]
+    assert [told["status"] for told in heard.of("loop", "end")] == ["early_exit"]
+    names = [event[1:] for event, _, _ in heard.events]
+    assert names.index(("tool_task", "error")) < names.index(("loop", "end"))
 
 
 @pytest.mark.requirement("TEL-3", "TEL-4", "TEL-5", "TEL-6")

@@ -285,7 +285,12 @@ async def test_the_reason_of_a_failed_call_is_the_exception_itself(tree):
 
 @pytest.mark.requirement("STATE-10")
 async def test_a_loop_does_not_continue_from_nothing_nor_from_an_answer(tree):
-    """`agent_loop_continue` refuses an empty conversation and one that ends with an answer; nothing is started."""
+    """`agent_loop_continue` refuses an empty conversation and one that ends with an answer; nothing is started.
+
+    Both are values that will not do, so both are ValueErrors.
+    """
+    assert issubclass(NoMessages, ValueError)
+    assert issubclass(CannotContinue, ValueError)
     config = AgentLoopConfig(model=MODEL, stream_fn=ScriptedModel(["x"]))
 
     with pytest.raises(NoMessages):
