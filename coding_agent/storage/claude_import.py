@@ -176,7 +176,7 @@ class _Building:
             parent = parents[group[0]]
             self._convert(key, group, parent, heads.get(parent or ""))
         # The last entry is the leaf, and it hangs on the newest line whichever branch was written last.
-        self._move_to_main_line()
+        self._move_to_main_line({parent for parent in parents.values() if parent is not None})
         title = {"name": self.reading.titles[-1]} if self.reading.titles else {}
         self._add({"type": "session_info", **title}, _latest_stamp(lines))
         return ImportedSession(self._header(), tuple(self.entries), self.reading.skipped, tuple(self.reading.problems))
@@ -291,13 +291,15 @@ class _Building:
         )
         self.tail = entry_id
 
-    def _move_to_main_line(self) -> None:
-        """The newest line of the conversation is its leaf, whichever branch was written last."""
-        lines = self.reading.lines
-        stamped = ((parse_iso(line.get("timestamp")) or 0, at, uuid) for at, (uuid, line) in enumerate(lines.items()))
-        newest = max(stamped, default=(0, 0, None))[2]
-        if newest is not None:
-            self.tail = self.last_of.get(newest, self.tail)
+    def _move_to_main_line(self, followed: set[str]) -> None:
+        """The newest line that none follows is the leaf, whichever branch was written last."""
+        ends = [
+            (parse_iso(line.get("timestamp")) or 0, at, uuid)
+            for at, (uuid, line) in enumerate(self.reading.lines.items())
+            if uuid not in followed
+        ]
+        if ends:
+            self.tail = self.last_of.get(max(ends)[2], self.tail)
 
 
 def _latest_stamp(lines: Mapping[str, Mapping[str, Any]]) -> Any:

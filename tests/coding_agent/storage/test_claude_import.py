@@ -179,6 +179,20 @@ def test_the_newest_line_is_the_leaf_and_other_branches_stay(tmp_path):
     assert import_claude(path).skipped == {"sidechain": 1}
 
 
+def test_a_line_that_others_follow_is_no_leaf_however_late_its_clock_was(tmp_path):
+    """
+    Lines are written by programs whose clocks may be moved: what follows a line is newer than it, whatever they say.
+    """
+    said_so = context(
+        tmp_path,
+        row("user", "u1", None, "one", 1),
+        row("user", "u2", "u1", "two", 59),
+        row("user", "u3", "u2", "three", 3),
+    )
+
+    assert said(said_so) == ["one", "two", "three"]
+
+
 def test_a_compaction_there_is_a_compaction_here(tmp_path):
     """
     The summary hides what came before, whose lines it does not name as parents any more.
