@@ -37,7 +37,7 @@ from coding_agent.storage.session_manager import SessionManager
 from coding_agent.tools import Workspace
 from lemon_agent import AgentEnd, AgentStart, AgentTool, MessageEnd
 from lemon_ai import AssistantMessage, ImageContent, Model, UnknownModel, UserMessage, get_text
-from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, exit_signal, monitor, receive, send, spawn
+from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, exit_signal, monitor, receive, self_pid, send, spawn
 
 NEXT_TURN_S: Final = 30.0
 """How long a prompt waits for the end of one that was cancelled."""
@@ -84,7 +84,11 @@ class AcpSession:
         self.host.extras.append(self._with_client_tools)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner = spawn(self._own, wanted, ready, label="acp_session")
-        await ready
+        try:
+            await ready
+        except BaseException:  # whoever asked has gone: what is being opened is nobody's
+            send(self._owner, _Close())
+            raise
         return self.calls.session_id
 
     async def _own(self, wanted: Wanted, ready: "asyncio.Future[None]") -> None:
@@ -166,7 +170,7 @@ class AcpSession:
             TurnFailed: The run ended in an error.
         """
         await self._wait_for_turn()
-        turn = self._turn = Turn()
+        turn = self._turn = Turn(asker=self_pid())
         self._turn_over.clear()
         try:
             self._tell_notices()
@@ -204,6 +208,10 @@ class AcpSession:
     def busy(self) -> bool:
         """Is a prompt being worked on?"""
         return self._turn is not None
+
+    def works_for(self, asker: Pid) -> bool:
+        """Is the prompt of this process worked on?"""
+        return self._turn is not None and self._turn.asker == asker
 
     def cancel(self) -> bool:
         """Take the prompt back that is worked on; False when there is none. It answers `cancelled`."""

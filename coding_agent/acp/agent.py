@@ -24,7 +24,7 @@ from coding_agent.mcp.entries import ServerEntry
 from coding_agent.release import release
 from coding_agent.settings import settings_of
 from coding_agent.storage.stamps import iso
-from lemon_otp import Down, receive, spawn_monitor
+from lemon_otp import Down, Pid, receive, spawn_monitor
 
 PROTOCOL: Final = 1
 PAGE: Final = 50
@@ -171,12 +171,12 @@ class Agent:
         await (session.desk.steer if method == "lemon/steer" else session.desk.follow_up)(text, images)
         return {}
 
-    def _take_back(self, method: str, params: Any) -> bool:
+    def _take_back(self, method: str, params: Any, asker: Pid) -> bool:
         """A prompt that is taken back ends its run, and is answered when that is over."""
         if method != "session/prompt" or not isinstance(params, Mapping):
             return False
         session = self.sessions.get(str(params.get("sessionId")))
-        return session is not None and session.cancel()
+        return session is not None and session.works_for(asker) and session.cancel()
 
     # Finding and starting.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-from coding_agent.acp.wire import Wire
+from coding_agent.acp.wire import Refused, Wire
 
 FILE_S: Final = 60.0
 """How long an editor may take to read or write a file."""
@@ -61,7 +61,9 @@ class ClientCalls:
         async with asyncio.timeout(FILE_S):
             answer = await self._ask("fs/read_text_file", path=path, **bounds)
         content = answer.get("content")
-        return content if isinstance(content, str) else ""
+        if not isinstance(content, str):
+            raise Refused(0, "the editor answers with no text")
+        return content
 
     async def write_file(self, path: str, content: str) -> None:
         """Have the editor write a file."""
@@ -86,7 +88,10 @@ class ClientCalls:
             self.give_up_terminal(str(answer.get("terminalId", "")))
 
         answer = await self.wire.send_request("terminal/create", params, late=unwanted)
-        return str(answer.get("terminalId", "")) if isinstance(answer, Mapping) else ""
+        terminal = answer.get("terminalId") if isinstance(answer, Mapping) else None
+        if not isinstance(terminal, str) or not terminal:
+            raise Refused(0, "the editor names no terminal")
+        return terminal
 
     async def terminal_output(self, terminal: str) -> tuple[str, bool]:
         """What a terminal's program printed, and whether some of it was left out."""

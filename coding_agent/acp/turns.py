@@ -7,6 +7,7 @@ from attrs import define, field
 
 from coding_agent.errors import TurnFailed
 from lemon_ai import ContentRefused
+from lemon_otp import Pid
 
 STOP_REASONS: Final = {"length": "max_tokens"}
 """Reasons of a model's last answer that are not `end_turn`."""
@@ -24,6 +25,7 @@ class Turn:
         said: What the last answer said went wrong.
         error: What its run ended with, where that is known.
         echoed: The prompt itself has come by.
+        asker: The process of the request it came with.
     """
 
     done: "asyncio.Future[str]" = field(factory=lambda: asyncio.get_running_loop().create_future())
@@ -33,6 +35,7 @@ class Turn:
     said: str | None = None
     error: BaseException | None = None
     echoed: bool = False
+    asker: Pid | None = None
 
     def settle(self, outcome: str, reason: Any = None) -> None:
         """The run is over."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from coding_agent.acp.errors import failure_of
 from coding_agent.rpc.framing import BadLine, NoObject, TooLong, decode
-from lemon_otp import Pid, exit_signal, spawn_link
+from lemon_otp import Pid, exit_signal, self_pid, spawn_link, unlink
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -43,8 +43,8 @@ class Wire:
     """One connection.
 
     Attributes:
-        on_cancel: Told of the method and parameters of a request that the client takes back, before it is ended.
-            Answers True when the request will end by itself.
+        on_cancel: Told of the method, the parameters and the process of a request that the client takes back, before
+            it is ended. Answers True when the request will end by itself.
     """
 
     def __init__(self, handle: Handle, write: Callable[[Message], None]) -> None:
@@ -52,7 +52,7 @@ class Wire:
         handle: Carries out what the client asks.
         write: Takes each message. Must not wait and must not raise.
         """
-        self.on_cancel: Callable[[str, Any], bool] = lambda _method, _params: False
+        self.on_cancel: Callable[[str, Any, Pid], bool] = lambda _method, _params, _pid: False
         self._handle = handle
         self._write = write
         self._ids = itertools.count(1)
@@ -168,13 +168,19 @@ class Wire:
             if number in self._taken_back and "error" not in response:
                 response.pop("result", None)
                 response["error"] = {"code": REQUEST_CANCELLED, "message": "the request was cancelled"}
-            self._taken_back.discard(number)
-            self._running.pop(number, None)
-            self._write(response)
-            if not self._running:
-                self._idle.set()
+            self._end(number, self_pid(), response)
         if after is not None:
             after()
+
+    def _end(self, number: Any, pid: Pid, response: Message) -> None:
+        """Answer a request of the client's, unless that was done."""
+        if self._running.get(number, (None,))[0] != pid:
+            return
+        del self._running[number]
+        self._taken_back.discard(number)
+        self._write(response)
+        if not self._running:
+            self._idle.set()
 
     async def _notified(self, method: str, params: Any) -> None:
         if method == "$/cancel_request":
@@ -193,7 +199,10 @@ class Wire:
             return
         pid, method, asked = running
         self._taken_back.add(number)
-        if not self.on_cancel(method, asked):
+        if not self.on_cancel(method, asked, pid):
+            cancelled = {"code": REQUEST_CANCELLED, "message": "the request was cancelled"}
+            self._end(number, pid, {"jsonrpc": "2.0", "id": number, "error": cancelled})  # it may not have begun yet
+            unlink(pid)  # its end is not ours
             exit_signal(pid, "shutdown")
 
     def _answered(self, message: Message) -> None:

@@ -414,6 +414,34 @@ async def test_bad_input_is_answered_with_the_protocols_codes(raw: Raw, machine:
     assert (await raw.ask(8, "initialize", protocolVersion=99))["result"]["protocolVersion"] == 1
 
 
+async def test_any_request_can_be_taken_back(raw: Raw, machine: Machine):
+    """One that opens a session, a prompt that waits behind a cancelled one: each has its answer, the agent lives."""
+
+    def request(number: str, method: str, **params: object) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+    def note(method: str, **params: object) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n"
+
+    new = {"cwd": str(machine.project), "mcpServers": []}
+    session = (await raw.ask(1, "session/new", **new))["result"]["sessionId"]
+    await raw.send(request("n", "session/new", **new), note("$/cancel_request", requestId="n"))
+    assert (await raw.until(lambda message: message.get("id") == "n"))["error"]["code"] == -32800
+
+    sleeping, words = ([{"type": "text", "text": text}] for text in ('@tool bash {"command": "sleep 100"}', "words"))
+    await raw.send(request("p", "session/prompt", sessionId=session, prompt=sleeping))
+    await raw.until(lambda message: "in_progress" in json.dumps(message))
+    await raw.send(
+        note("session/cancel", sessionId=session),
+        request("q", "session/prompt", sessionId=session, prompt=words),
+        note("$/cancel_request", requestId="q"),
+    )
+    ended = [await raw.until(lambda message: message.get("id") in ("p", "q")) for _ in range(2)]
+    assert {message["id"]: message.get("result") for message in ended}["p"] == {"stopReason": "cancelled"}
+    again = await raw.ask(2, "session/prompt", sessionId=session, prompt=words)
+    assert again["result"] == {"stopReason": "end_turn"}
+
+
 async def test_one_request_can_be_taken_back(raw: Raw, machine: Machine):
     """`$/cancel_request` of a prompt ends its run and answers -32800; the session goes on."""
     session = (await raw.ask(1, "session/new", cwd=str(machine.project), mcpServers=[]))["result"]["sessionId"]

@@ -71,6 +71,17 @@ async def test_a_request_that_is_taken_back_ends_with_its_own_code(peer):
     assert [each["error"]["code"] for each in peer.written] == [-32800]
 
 
+async def test_a_request_that_is_taken_back_before_it_began_is_answered_too(peer):
+    """Both lines came in one piece: nothing is done, the id is free again, and whoever reads reads on."""
+    await peer.wire.take(b'{"jsonrpc": "2.0", "id": 1, "method": "wait"}')
+    await peer.take({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    await peer.take({"jsonrpc": "2.0", "id": 1, "method": "fine"})
+    await peer.wire.settled()
+
+    assert [each.get("error", {}).get("code") for each in peer.written] == [-32800, None]
+    assert peer.handled == [("fine", None)]
+
+
 async def test_two_requests_of_one_id_are_not_mixed_up(peer):
     """The second is refused while the first runs."""
     await peer.take({"jsonrpc": "2.0", "id": 1, "method": "wait"})
