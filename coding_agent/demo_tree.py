@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from coding_agent import client
 from coding_agent.application import add_child
-from coding_agent.model_choice import ModelChoice
+from coding_agent.models.model_choice import ModelChoice
 from coding_agent.permissions.approver import PermissionAnswer, PermissionRequest
 from coding_agent.safety import HEADLESS, Safety
 from coding_agent.session.options import SessionOptions

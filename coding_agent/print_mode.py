@@ -18,7 +18,7 @@ from coding_agent.events import ExtensionFailed, PermissionDecided, SessionEvent
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.options import Wanted, first_file, options_for
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
-from coding_agent.model_choice import ModelChoice
+from coding_agent.models.model_choice import ModelChoice
 from coding_agent.safety import gate_for, safety_of
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
@@ -27,11 +27,12 @@ from coding_agent.tools.visible_text import plain
 from coding_agent.wire import header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text, redact
-from lemon_otp import Down, Pid, monitor, receive, self_pid
+from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, monitor, receive, self_pid, whereis
 
 if TYPE_CHECKING:
     from coding_agent.rpc.events import EventWriter
 
+LOOK_AGAIN_S: Final = 0.2
 EXIT_CODES: Final = {"completed": 0, "stopped": 0, "aborted": 130, "error": 1, "budget": 1}
 
 
@@ -44,6 +45,7 @@ class Printer:
     notices: tuple[str, ...] = ()
     answer: AssistantMessage | None = None
     settled: Settled | None = None
+    _waits_for: int = 0
     _labels: dict[str, str] = field(factory=dict)
     _writer: "EventWriter | None" = None
 
@@ -65,7 +67,13 @@ class Printer:
 
     def begin_prompt(self) -> None:
         """Forget how the prompt before this one ended."""
-        self.settled = self.answer = None
+        self.settled, self.answer, self._waits_for = None, None, 0
+
+    def tell_of_subagents(self, count: int) -> None:
+        """Say for how many subagents is waited, when that has changed."""
+        if count not in (0, self._waits_for):
+            self._progress(f"waiting for {count} {'subagent' if count == 1 else 'subagents'}")
+        self._waits_for = count
 
     def take(self, event: SessionEvent) -> None:
         """Print what this event calls for."""
@@ -156,6 +164,8 @@ async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOp
         interrupted = await _until_settled(session, printer)
         if interrupted and not printer.settled:  # asked twice to end at once
             return 130
+        if not interrupted and printer.went_well:
+            interrupted = await _until_quiet(session, options.session_id, printer)
         if interrupted or not printer.went_well:
             break
     code = printer.finish()
@@ -179,6 +189,46 @@ async def _until_settled(session: Pid, printer: Printer) -> bool:
             case _:
                 pass
     return interrupted
+
+
+async def _until_quiet(session: Pid, session_id: str, printer: Printer) -> bool:
+    """Wait for subagents that a run has left at work, and for the runs that their news starts.
+
+    Returns:
+        Whether a person interrupted it.
+    """
+    while printer.went_well:
+        left = await _at_work(session_id)
+        if not left and (await client.get_state(session)).phase == "idle":
+            return False
+        printer.tell_of_subagents(left)
+        try:
+            message = await receive(timeout_s=LOOK_AGAIN_S)
+        except ReceiveTimeout:
+            continue
+        match message:
+            case Down(process=pid, reason=reason) if pid == session:
+                raise SessionCrashed(f"the session process ended: {reason}; what it had said is stored, try --continue")
+            case SessionEvent() as event:
+                printer.take(event)
+            case Interrupted():
+                return True
+            case _:
+                pass
+    return False
+
+
+async def _at_work(session_id: str) -> int:
+    """How many subagents of the session are at work."""
+    name = f"coordinator[{session_id}]"
+    if whereis(name) is None:
+        return 0
+    from coding_agent.coordinator import Coordinator
+
+    try:
+        return len(await Coordinator.list_active(name))
+    except CallFailed:  # it has just ended
+        return 0
 
 
 def main_argument(args: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from coding_agent.errors import NoSuchSession
-from coding_agent.model_choice import ModelChoice
+from coding_agent.models.model_choice import ModelChoice
 from coding_agent.resources import Resources, load_resources
 from coding_agent.safety import HEADLESS, Safety, gate_for, guarded
 from coding_agent.session.budget import Account, Budget

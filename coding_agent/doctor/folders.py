@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coding_agent import logs
-from coding_agent.credential_file import credential_path
+from coding_agent.credentials.credential_file import credential_path
 from coding_agent.doctor.finding import Finding, Place
 from coding_agent.doctor.surroundings import nearest
 from coding_agent.errors import CodingAgentError

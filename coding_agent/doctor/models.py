@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 
-from coding_agent.credential_file import credential_path
+from coding_agent.credentials.credential_file import credential_path
 from coding_agent.doctor.finding import Finding, Place
 from coding_agent.errors import BadCredentialFile, BadUsage
-from coding_agent.model_choice import SCRIPTED, choose_model
-from coding_agent.user_models import models_file, user_models
+from coding_agent.models.model_choice import SCRIPTED, choose_model
+from coding_agent.models.user_models import models_file, user_models
 from lemon_ai import KEY_VARIABLES, redact
 
 

@@ -26,7 +26,7 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
         CodingAgentError: It cannot be run; the message says what to do.
     """
     if arguments.list_models is not None:
-        from coding_agent.models_command import main as list_models
+        from coding_agent.models.models_command import main as list_models
 
         return list_models(["list", *([arguments.list_models] if arguments.list_models else [])], environ)
     with _files(arguments, settings_of(arguments, environ)) as settings:

@@ -20,11 +20,11 @@ from coding_agent.control.listener import Listener, Listening
 from coding_agent.errors import BadUsage, UnsafeRuntimeDir
 from coding_agent.mcp.at_start import servers_extra
 from coding_agent.measuring import Measuring, begin
-from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.models.model_choice import ModelChoice, choose_model
+from coding_agent.models.user_models import UserModels, user_models
 from coding_agent.resources import Resources, load_resources
 from coding_agent.serving.operations import offer
 from coding_agent.settings import Settings
-from coding_agent.user_models import UserModels, user_models
 from lemon_ai import canonical, use_catalog
 from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 

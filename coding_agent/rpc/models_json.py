@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from coding_agent.user_models import UserModels
+from coding_agent.models.user_models import UserModels
 from lemon_ai import Model, redact
 
 LEVELS: Final = ("off", "minimal", "low", "medium", "high")

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from coding_agent.arguments import parse
 from coding_agent.errors import BadUsage
-from coding_agent.model_choice import ModelChoice, choose_model
+from coding_agent.models.model_choice import ModelChoice, choose_model
 from coding_agent.resources import Resources
 from coding_agent.safety import safety_of
 from coding_agent.settings import Settings, read_settings

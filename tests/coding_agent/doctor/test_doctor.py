@@ -13,7 +13,7 @@ import pytest
 from coding_agent.doctor import hosts, software, surroundings
 from coding_agent.doctor.command import CHECKS, examine, lines, to_json
 from coding_agent.doctor.finding import Finding, Place
-from tests.coding_agent.local_fakes import OLLAMA, serving
+from tests.coding_agent.models.local_fakes import OLLAMA, serving
 from tests.flows.hosts import Machine
 
 ROOT = Path(__file__).resolve().parents[3]

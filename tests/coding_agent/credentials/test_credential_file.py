@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent.credential_file import CredentialFile, credential_path
+from coding_agent.credentials.credential_file import CredentialFile, credential_path
 from coding_agent.errors import BadCredentialFile
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = {"type": "api_key", "key": "k-1"}
 
 
@@ -123,7 +123,7 @@ def test_what_somebody_left_who_was_killed_does_no_harm(file):
 WRITER = """
 import sys
 from pathlib import Path
-from coding_agent.credential_file import CredentialFile
+from coding_agent.credentials.credential_file import CredentialFile
 file, who = CredentialFile(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
 for number in range(int(sys.argv[3])):

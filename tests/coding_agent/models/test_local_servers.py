@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from coding_agent.local_servers import DEFAULT_ADDRESSES, LocalServers, configured_addresses, first_model
+from coding_agent.models.local_servers import DEFAULT_ADDRESSES, LocalServers, configured_addresses, first_model
 from lemon_ai import default_catalog
 from lemon_ai.local_server import LocalServer as RealServer
 from lemon_otp.testing import FakeClock
-from tests.coding_agent.local_fakes import LLAMA_CPP, LM_STUDIO, OLLAMA, OTHER, VLLM, serving
+from tests.coding_agent.models.local_fakes import LLAMA_CPP, LM_STUDIO, OLLAMA, OTHER, VLLM, serving
 
 
 def found_at(*urls, environ=None):

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
-from coding_agent.local_servers import LocalServers, configured_addresses, first_model
+from coding_agent.models.local_servers import LocalServers, configured_addresses, first_model
 from coding_agent.settings import Settings
 from lemon_ai import Catalog, Model, UnknownModel, canonical, default_catalog, redact
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent.credential_file import CredentialFile
 from coding_agent.credentials import Credentials, has_key, known_secrets
-from coding_agent.oauth_entries import to_entry, to_secret
+from coding_agent.credentials.credential_file import CredentialFile
+from coding_agent.credentials.oauth_entries import to_entry, to_secret
 from lemon_ai.auth import LoginFailed
 from lemon_otp import wall_ms
 from tests.lemon_ai.auth.login_server import running
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HOUR_MS = 3_600_000
 
 

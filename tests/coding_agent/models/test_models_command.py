@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent import models_command
 from coding_agent.errors import BadUsage
-from tests.coding_agent.local_fakes import OLLAMA, serving
+from coding_agent.models import models_command
+from tests.coding_agent.models.local_fakes import OLLAMA, serving
 from tests.flows.hosts import Machine
 
 

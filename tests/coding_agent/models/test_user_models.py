@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coding_agent.credentials import resolved
+from coding_agent.credentials.credentials import resolved
 from coding_agent.errors import BadUsage
+from coding_agent.models.user_models import models_file, user_models
 from coding_agent.rpc.models_json import available
-from coding_agent.user_models import models_file, user_models
 from lemon_ai import default_catalog
-from tests.coding_agent.local_fakes import OLLAMA, serving
+from tests.coding_agent.models.local_fakes import OLLAMA, serving
 
 MINE = {
     "providers": {

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from coding_agent.credentials.oauth_entries import SECRET_TYPES
 from coding_agent.errors import BadUsage
-from coding_agent.oauth_entries import SECRET_TYPES
 from lemon_ai.auth import (
     GithubHost,
     LoginFailed,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve, field
 
-from coding_agent.local_probes import ANSWER_S, Found, ServedModel, accepts, identify
+from coding_agent.models.local_probes import ANSWER_S, Found, ServedModel, accepts, identify
 from lemon_ai import Catalog, Model, UnknownModel, default_catalog
 from lemon_otp import define, frozen, monotonic_s
 

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from coding_agent.command_parser import CommandParser
 from coding_agent.credentials import Credentials
-from coding_agent.local_probes import ServedModel
-from coding_agent.local_servers import LocalServer
-from coding_agent.user_models import user_models
+from coding_agent.models.local_probes import ServedModel
+from coding_agent.models.local_servers import LocalServer
+from coding_agent.models.user_models import user_models
 from lemon_ai import KEYLESS, Model, redact
 
 

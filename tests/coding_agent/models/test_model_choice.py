@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent.model_choice import NO_MODEL_NOTICE, choose_model
+from coding_agent.models.model_choice import NO_MODEL_NOTICE, choose_model
 from coding_agent.settings import read_settings
 from lemon_ai import KEY_VARIABLES
-from tests.coding_agent.local_fakes import OLLAMA, serving
+from tests.coding_agent.models.local_fakes import OLLAMA, serving
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from coding_agent.command_parser import CommandParser
-from coding_agent.credential_file import CredentialFile, Stored, credential_path
+from coding_agent.credentials.credential_file import CredentialFile, Stored, credential_path
+from coding_agent.credentials.oauth_entries import SECRET_TYPES, to_entry
 from coding_agent.errors import BadUsage, LoginRefused
-from coding_agent.oauth_entries import SECRET_TYPES, to_entry
 from lemon_ai import KEY_VARIABLES, KEYLESS, canonical
 
 _LONGEST_KEY: Final = 16_384
@@ -73,7 +73,7 @@ def logout(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 def auth(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """`auth list [--json]`: whose credentials there are and where they come from; nothing of them is shown."""
-    from coding_agent.user_models import user_models
+    from coding_agent.models.user_models import user_models
 
     parser = CommandParser(prog="python -m coding_agent auth", description="Whose credentials there are.")
     parser.add_argument("what", nargs="?", choices=("list",), default="list")
@@ -125,7 +125,7 @@ def _known(given: str, environ: Mapping[str, str]) -> str:
     """The provider meant, which must be one that a key can be for."""
     from difflib import get_close_matches
 
-    from coding_agent.user_models import user_models
+    from coding_agent.models.user_models import user_models
 
     provider = canonical(given)
     catalog = user_models(environ).catalog
@@ -167,7 +167,7 @@ def _typed_key(provider: str) -> str:
 def _logged_in(provider: str, domain: str, environ: Mapping[str, str]) -> dict[str, Any]:
     if provider not in SECRET_TYPES:
         raise BadUsage(f"{provider} has no logins; leave out --oauth and give a key")
-    from coding_agent.oauth_login import log_in
+    from coding_agent.credentials.oauth_login import log_in
     from lemon_ai import AiError
     from lemon_otp import run
 

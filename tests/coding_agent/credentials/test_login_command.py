@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from coding_agent import login_command, oauth_login
+from coding_agent.credentials import login_command, oauth_login
 from coding_agent.errors import BadUsage
 from lemon_ai.auth import LoginFailed, OAuthClient
 from lemon_otp import wall_ms

@@ -10,7 +10,7 @@ from typing import Final
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
 from coding_agent.folders import folders
-from coding_agent.local_servers import LocalServers, configured_addresses, is_on_this_machine
+from coding_agent.models.local_servers import LocalServers, configured_addresses, is_on_this_machine
 from lemon_ai import BadCatalog, Catalog, Model, canonical, default_catalog
 from lemon_otp import frozen
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field
 
-from coding_agent.credential_file import CredentialFile, Stored, credential_path
+from coding_agent.credentials.credential_file import CredentialFile, Stored, credential_path
+from coding_agent.credentials.oauth_entries import to_entry, to_secret
 from coding_agent.errors import BadCredentialFile
-from coding_agent.oauth_entries import to_entry, to_secret
 from coding_agent.own_environment import secrets_in
 from lemon_ai import KEY_VARIABLES, canonical, key_variables
 from lemon_otp import define
