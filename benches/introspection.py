@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.agent import NOOP, TURNS, Tools, _agent, _measure, _run
-from coding_agent.flight_recorder import EVENTS
+from coding_agent.measuring.flight_recorder import EVENTS
 from coding_agent.metrics import Metrics, series
 from coding_agent.repl.ledger import EVENTS as LEDGER
 from coding_agent.repl.ledger import Ledger

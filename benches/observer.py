@@ -16,11 +16,11 @@ from typing import Any
 
 from benches.agent import NOOP, TURNS, Tools, _agent, _measure, _run
 from coding_agent.application import APPLICATION
+from coding_agent.measuring.steps import EVENTS, Steps
 from coding_agent.metrics import Metrics
 from coding_agent.observer.feed import encoded
 from coding_agent.observer.observer import observe
 from coding_agent.observer.snapshot import Snapshot, changes, look
-from coding_agent.steps import EVENTS, Steps
 from lemon_agent import Agent
 from lemon_otp import (
     Pid,

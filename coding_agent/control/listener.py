@@ -16,7 +16,7 @@ from attrs import frozen
 from coding_agent.control.operations import add_host_operations
 from coding_agent.control.protocol import socket_path
 from coding_agent.errors import UnsafeRuntimeDir
-from coding_agent.flight_recorder import start_recorder
+from coding_agent.measuring.flight_recorder import start_recorder
 from coding_agent.repl.ledger import Ledger
 from lemon_otp import GenServer, NoReply, Reply, Request, repl
 

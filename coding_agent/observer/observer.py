@@ -16,7 +16,7 @@ from attrs import define, frozen
 
 from coding_agent.application import add_child
 from coding_agent.errors import BadUsage
-from coding_agent.loop_lag import measure_loop_lag
+from coding_agent.measuring.loop_lag import measure_loop_lag
 from coding_agent.observer.addresses import ListenAt, listen_at
 from coding_agent.observer.guard import Guard
 from coding_agent.observer.routes import application

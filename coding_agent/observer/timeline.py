@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from coding_agent.steps import Step, Steps
+from coding_agent.measuring.steps import Step, Steps
 from lemon_otp import Pid, introspect, is_orderly, telemetry, wall_ms
 
 STEPS_HANDLER: Final = "coding_agent.observer.steps"

@@ -40,7 +40,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         raise BadUsage("--json goes with --once COMMAND")
     if arguments.attach is None:
         from coding_agent import logs
-        from coding_agent.demo_host import DemoThread
+        from coding_agent.demo.demo_host import DemoThread
 
         logs.set_up(environ)  # what crashes in the demo is no concern of this terminal
         with DemoThread(unsafe=arguments.unsafe) as demo, repl_shell.Asker(demo.socket) as asker:

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coding_agent.errors import BadUsage
-from coding_agent.loop_lag import measure_loop_lag
+from coding_agent.measuring.loop_lag import measure_loop_lag
 from coding_agent.metrics import LABELS_MAX, Metrics
 from coding_agent.metrics.metrics_endpoint import serve_metrics
 from lemon_agent import AgentTool, text_result

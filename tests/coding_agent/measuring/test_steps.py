@@ -3,8 +3,8 @@
 import gc
 
 from coding_agent import client
+from coding_agent.measuring.steps import Step, Steps
 from coding_agent.session_supervisor import start_session
-from coding_agent.steps import Step, Steps
 from coding_agent.subagents.delegate import with_subagents
 from lemon_agent import AgentTool, text_result
 from lemon_ai.testing import Call, Delay, Say, ScriptedModel

@@ -11,7 +11,7 @@ from coding_agent.arguments import Arguments
 from lemon_otp import define, put_env
 
 if TYPE_CHECKING:
-    from coding_agent.traces import Traces
+    from coding_agent.measuring.traces import Traces
 
 
 @define(eq=False)
@@ -34,13 +34,13 @@ async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
     """
     measuring = Measuring()
     if arguments.otel is not None:
-        from coding_agent.traces import TRACES, Traces, wants_content
+        from coding_agent.measuring.traces import TRACES, Traces, wants_content
 
         content = arguments.otel_content or wants_content(environ)
         measuring.traces = Traces.start(arguments.otel or None, environ=environ, content=content)
         put_env("coding_agent", TRACES, measuring.traces)
     if arguments.metrics is not None:
-        from coding_agent.loop_lag import measure_loop_lag
+        from coding_agent.measuring.loop_lag import measure_loop_lag
         from coding_agent.metrics import METRICS, Metrics
 
         metrics = Metrics.start()

@@ -14,9 +14,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from coding_agent import client
 from coding_agent.errors import BadUsage
+from coding_agent.measuring.traces import Traces, wants_content
 from coding_agent.session_supervisor import start_session
 from coding_agent.subagents.delegate import with_subagents
-from coding_agent.traces import Traces, wants_content
 from lemon_agent import AgentTool, ToolError, text_result
 from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel
 from lemon_otp import receive, self_pid, sleep_s, telemetry
@@ -298,6 +298,7 @@ def test_only_a_clear_yes_asks_for_content():
 
 def test_a_host_without_traces_imports_nothing_of_opentelemetry():
     """The module that makes spans costs a start nothing until it is asked."""
-    code = "import sys, coding_agent.traces; print(any(name.startswith('opentelemetry') for name in sys.modules))"
+    asked = "any(name.startswith('opentelemetry') for name in sys.modules)"
+    code = f"import sys, coding_agent.measuring.traces; print({asked})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"

@@ -6,8 +6,8 @@ import stat
 import threading
 from pathlib import Path
 
-from coding_agent.flight_recorder import FILES_MAX, crash_files, start_recorder, write_crash
 from coding_agent.logs import LOGGERS
+from coding_agent.measuring.flight_recorder import FILES_MAX, crash_files, start_recorder, write_crash
 from lemon_otp import monitor, receive, spawn
 from lemon_otp.testing import settle
 

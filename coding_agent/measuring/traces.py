@@ -16,7 +16,7 @@ from attrs import define, evolve, field
 
 import lemon_ai
 from coding_agent.errors import BadUsage
-from coding_agent.steps import Step, Steps
+from coding_agent.measuring.steps import Step, Steps
 from lemon_agent import AgentTool, AgentToolResult
 from lemon_ai import Context, Model, StreamOptions, message_to_wire, redact
 from lemon_otp import EventStream, Pid, Task, self_pid

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent import report_command
+from coding_agent.control import report_command
+from coding_agent.control.report_command import LOG_BYTES_MAX, contents, write_report
 from coding_agent.logs import log_file
-from coding_agent.report_command import LOG_BYTES_MAX, contents, write_report
 
 
 @pytest.fixture

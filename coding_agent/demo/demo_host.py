@@ -39,7 +39,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 async def _body(host: "HostRun") -> int:
-    from coding_agent.demo_tree import start_demo
+    from coding_agent.demo.demo_tree import start_demo
     from coding_agent.hosting.running import Interrupted
     from lemon_otp import receive
 
@@ -101,7 +101,7 @@ class DemoThread:
         from coding_agent.application import APPLICATION, add_child
         from coding_agent.control.listener import Listener, Listening
         from coding_agent.control.protocol import socket_path
-        from coding_agent.demo_tree import start_demo
+        from coding_agent.demo.demo_tree import start_demo
         from coding_agent.models.model_choice import choose_model
         from coding_agent.settings import read_settings
         from lemon_otp import current_runtime, ensure_all_started, receive, self_pid, send, stop_all

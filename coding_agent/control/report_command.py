@@ -23,8 +23,8 @@ from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import os_pid_of, sockets
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import BadUsage, CodingAgentError
-from coding_agent.flight_recorder import crash_files, redacted_json
 from coding_agent.logs import log_file
+from coding_agent.measuring.flight_recorder import crash_files, redacted_json
 from coding_agent.own_environment import SECRET_NAME
 from coding_agent.settings import read_settings, runtime_dir
 from lemon_ai import redact
