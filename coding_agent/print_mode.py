@@ -200,6 +200,7 @@ async def _until_quiet(session: Pid, session_id: str, printer: Printer) -> bool:
     while printer.went_well:
         left = await _at_work(session_id)
         if not left and (await client.get_state(session)).phase == "idle":
+            await _print_rest(printer)
             return False
         printer.tell_of_subagents(left)
         try:
@@ -216,6 +217,15 @@ async def _until_quiet(session: Pid, session_id: str, printer: Printer) -> bool:
             case _:
                 pass
     return False
+
+
+async def _print_rest(printer: Printer) -> None:
+    """Print what the session has said already."""
+    while True:
+        try:
+            printer.take(await receive(lambda message: isinstance(message, SessionEvent), timeout_s=0))
+        except ReceiveTimeout:
+            return
 
 
 async def _at_work(session_id: str) -> int:

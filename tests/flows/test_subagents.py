@@ -61,3 +61,36 @@ def test_a_host_that_ends_takes_the_processes_of_its_subagents_along(machine, nu
     statuses = [line["status"] for line in stored(parent.with_name(parent.name + ".runs"))]
     assert statuses[-3:] == ["queued", "running", "completed"]
     assert ("lost" if number == signal.SIGKILL else "aborted") in statuses
+
+
+def test_prompts_from_the_command_line_wait_for_work_in_the_background(machine):
+    """
+    The run that starts a subagent beside it ends at once; the program goes on until the subagent has, and the answer is
+    that of the run in which its news was heard. A prompt after it begins then.
+    """
+    inner = "@delay 300\n@text The child has looked."
+    call = json.dumps({"prompt": inner, "async": True, "description": "looks"})
+
+    done = machine.run("-p", f"@tool task {call}\n@turn\n@text Started.", *SCRIPTED)
+    both = machine.run("-p", f"@tool task {call}\n@turn\n@text Started.", "And then.", *SCRIPTED)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("has completed:\nThe child has looked.\n")
+    assert "waiting for 1 subagent" in done.stderr
+    assert (both.returncode, both.stdout) == (0, "And then.\n"), both.stderr
+
+
+def test_an_interrupt_ends_the_wait_for_work_in_the_background(machine):
+    """Ctrl-C while only a subagent is at work: the program ends with it, and nothing is left."""
+    marker = "lemon-waits"
+    inner = f'@tool bash {{"command": "exec -a {marker} sleep 600"}}'
+    call = json.dumps({"prompt": inner, "async": True})
+    host = machine.start("--json", "-p", f"@tool task {call}\n@turn\n@text Started.", *SCRIPTED)
+    host.wait_for("settled")
+    while not [pid for pid in pids_with(marker) if name_of(pid) == marker]:
+        assert host.process.poll() is None, host.finish()
+
+    host.send(signal.SIGINT)
+
+    assert host.finish()[0] == 130
+    assert gone_within(marker, 5.0)
