@@ -16,13 +16,13 @@ _NOT_HELD: Final = (type, Pid, types.ModuleType, types.FunctionType, types.Metho
 """What a value may point at without holding it."""
 
 
-def size_estimate(*roots: Any) -> int:
-    """Bytes that these values hold, shared ones counted once; stops counting after a few thousand objects."""
+def size_estimate(*roots: Any, objects_max: int = SIZED_OBJECTS_MAX) -> int:
+    """Bytes that these values hold, shared ones counted once; stops counting after so many objects."""
     total = 0
     seen: set[int] = set()
     sizers: dict[int, Callable[[Any], int]] = {}
     waiting: list[Any] = list(roots)
-    while waiting and len(seen) < SIZED_OBJECTS_MAX:
+    while waiting and len(seen) < objects_max:
         value = waiting.pop()
         kind = type(value)
         if id(value) in seen or issubclass(kind, type):

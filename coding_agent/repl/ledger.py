@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from attrs import field
 
 from coding_agent import session_registry
-from lemon_otp import Pid, alive, current_runtime, define, info, introspect, monotonic_s, repl, self_pid, telemetry
+from lemon_otp import Pid, alive, current_runtime, define, introspect, monotonic_s, repl, self_pid, telemetry
 
 HANDLER_ID: Final = "coding_agent.ledger"
 STORED: Final = "coding_agent.ledger"
@@ -211,11 +211,11 @@ class Ledger:
 
     def run_of(self, session_id: str) -> Run | None:
         """The run of a session that is going on."""
-        return next((run for run in list(self.runs.values()) if run.session_id == session_id and alive(run.loop)), None)
+        return self.running().get(session_id)
 
-    def children_of(self, session_id: str) -> list[str]:
-        """The sessions that were started for this one."""
-        return [child for child, parent in list(self.parents.items()) if parent == session_id]
+    def running(self) -> dict[str, Run]:
+        """The runs that go on, by their sessions."""
+        return {run.session_id: run for run in list(self.runs.values()) if alive(run.loop)}
 
     def details(self) -> Mapping[Pid, repl.Detail]:
         """What is known of the processes of runs and sessions."""
@@ -227,15 +227,14 @@ class Ledger:
         for child, parent in list(self.parents.items()):
             if child in sessions:
                 below.setdefault(parent, []).append(sessions[child])
-        runs = {run.session_id: run for run in list(self.runs.values()) if alive(run.loop)}
+        runs = self.running()
+        for session_id, run in runs.items():
+            if session_id in sessions:
+                _notice(run, sessions[session_id], now_s)
         found = {run.loop: _detail(run, now_s) for run in runs.values()}
         for session_id, pid in sessions.items():
-            if session_id in runs:
-                _notice(runs[session_id], pid, now_s)
-                found[runs[session_id].loop] = _detail(runs[session_id], now_s)
             used = self.used.get(session_id, Used())
-            run = runs.get(session_id)
-            base = repl.Detail({"phase": "idle"}) if run is None else _detail(run, now_s)
+            base = found[runs[session_id].loop] if session_id in runs else repl.Detail({"phase": "idle"})
             found[pid] = repl.Detail(
                 base.shown, base.elapsed_s, base.progress_s, used.tokens, used.cost, tuple(below.get(session_id, ()))
             )
@@ -266,8 +265,9 @@ def _detail(run: Run, now_s: float) -> repl.Detail:
 def _argument(run: Run) -> str:
     """The main argument of the tool call that has been going on longest, as its process tells it."""
     for working in sorted(run.tools.values(), key=lambda working: working.since_s):
-        if working.pid is not None and alive(working.pid):
-            return str(info(working.pid).facts.get("argument", ""))
+        process: Any = working.pid
+        if process is not None and alive(process):
+            return introspect.facts_of(process).get("argument", "")
     return ""
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from coding_agent import client, session_registry
 from coding_agent.events import SessionEvent
-from coding_agent.repl.ledger import Used, ledger
+from coding_agent.repl.ledger import Ledger, Run, Used, ledger
 from coding_agent.wire import event_to_wire
 from lemon_ai import CallDispatcher, CircuitBreaker, RateLimiter, redact
 from lemon_otp import (
@@ -48,16 +48,19 @@ def find_session(target: Any) -> tuple[str, Pid]:
 
 def look_at_sessions(_: Mapping[str, Any]) -> repl.Answer:
     """Every session: what it is at, how long, and what it has used up here."""
-    return {"sessions": [told_session(session_id) for session_id in session_registry.list_ids()]}
+    known = ledger()
+    details = {} if known is None else known.details()  # once for all: there may be thousands
+    runs = {} if known is None else known.running()
+    return {"sessions": [_told_session(key, known, runs.get(key), details) for key in session_registry.list_ids()]}
 
 
-def told_session(session_id: str) -> dict[str, Any]:
+def _told_session(
+    session_id: str, known: Ledger | None, run: Run | None, details: Mapping[Pid, repl.Detail]
+) -> dict[str, Any]:
     """One session as plain values."""
     pid = session_registry.lookup(session_id)
-    known = ledger()
     metadata = session_registry.metadata(session_id) or {}
     used = Used() if known is None else known.used.get(session_id, Used())
-    run = None if known is None else known.run_of(session_id)
     now_s = monotonic_s()
     told: dict[str, Any] = {
         "session": session_id,
@@ -69,8 +72,8 @@ def told_session(session_id: str) -> dict[str, Any]:
         "calls": used.calls,
         "parent": None if known is None else known.parents.get(session_id),
     }
-    if run is not None and known is not None:
-        detail = known.details().get(run.loop, repl.Detail())
+    if run is not None:
+        detail = details.get(run.loop, repl.Detail())
         told |= {"model": run.model, **detail.shown, "elapsed_s": round(detail.elapsed_s or 0.0, 3)}
         told |= {"progress_s": round(now_s - run.progress_s, 3), "run_s": round(now_s - run.began_s, 3)}
     return told

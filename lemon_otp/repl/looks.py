@@ -6,8 +6,9 @@ says that it is partial.
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from lemon_otp import introspect
@@ -25,8 +26,10 @@ from lemon_otp.repl.paths import held_at
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.sizes import size_estimate
 
-LOOK_S: Final = 0.03
-"""How long a look at many processes may hold the event loop."""
+MEASURE_S: Final = 0.25
+"""How long it may take to measure what many processes hold."""
+MEASURED_OBJECTS_MAX: Final = 400
+"""Objects of each of them that are measured."""
 ROWS_MAX: Final = 500
 NAMES_MAX: Final = 5_000
 TEXT_MAX: Final = 200
@@ -151,39 +154,66 @@ def look_at_messages(request: Mapping[str, Any]) -> Answer:
 # Many processes.
 
 
-def look_at_top(request: Mapping[str, Any]) -> Answer:
-    """The busiest processes: by `messages` handled, `mailbox`, `time` at the current message, or `memory`."""
+def look_at_top(request: Mapping[str, Any]) -> Later:
+    """The busiest processes: by `messages` handled, `mailbox`, `time` at the current message, or `memory`.
+
+    What they hold is measured off the event loop, and for so long only.
+    """
     order = request.get("sort", "mailbox")
-    keys = {"messages": "messages_handled", "mailbox": "mailbox_length", "time": "elapsed_s", "memory": "memory_bytes"}
-    if order not in keys:
-        raise Refusal(f"sort={order!r}; expected one of {', '.join(keys)}", "bad_request")
+    if order not in WEIGHTS:
+        raise Refusal(f"sort={order!r}; expected one of {', '.join(WEIGHTS)}", "bad_request")
     limit = number(request, "limit", 20, ROWS_MAX)
     runtime = current_runtime()
     live = runtime.live()
-    rows: list[tuple[Any, Process]] = []
-    until_s = time.perf_counter() + LOOK_S
-    for process in live:
-        if order == "memory" and time.perf_counter() > until_s:
-            break
-        rows.append((_weight(process, order), process))
-    rows.sort(key=lambda row: (-row[0], row[1].id))
-    told = [_told_row(process) for _, process in rows[:limit]]
-    partial = {"partial": f"looked at {len(rows)} of {len(live)} processes"} if len(rows) < len(live) else {}
+    weigh = WEIGHTS[order]
+    rows = live if weigh is None else heapq.nsmallest(limit, live, key=lambda each: (-weigh(each), each.id))
     totals = {"mailbox": sum(len(process.mailbox or ()) for process in live)}
-    return {"rows": told, "sort": order, "processes": len(live), "totals": totals, "turns": runtime.turns, **partial}
+
+    def finish() -> Answer:
+        sizes = _measured(rows)
+        shown = rows
+        if weigh is None:
+            shown = heapq.nsmallest(limit, sizes, key=lambda each: (-sizes[each], each.id))
+        told = [{**_told_row(process), "memory_bytes": sizes.get(process)} for process in shown]
+        partial = {"partial": f"measured {len(sizes)} of {len(rows)} processes"} if len(sizes) < len(rows) else {}
+        answer = {"rows": told, "sort": order, "processes": len(live), "totals": totals, "turns": runtime.turns}
+        return {**answer, **partial}
+
+    return Later(finish)
 
 
-def _weight(process: Process, order: str) -> float:
-    if order == "messages":
-        return process.handled
-    if order == "mailbox":
-        return len(process.mailbox or ())
-    return (introspect.age_s(process) or 0.0) if order == "time" else _memory(process)
+def _measured(processes: Iterable[Process]) -> dict[Process, int]:
+    """What these hold, as far as time allows."""
+    until_s = time.perf_counter() + MEASURE_S
+    found: dict[Process, int] = {}
+    for process in processes:
+        held = process.state if isinstance(process, ServerProcess) and process.state is not UNSET else None
+        box = list(process.mailbox or ())[:100]
+        found[process] = size_estimate(process, held, *box, objects_max=MEASURED_OBJECTS_MAX)
+        if time.perf_counter() > until_s:
+            break
+    return found
 
 
-def _memory(process: Process) -> int:
-    held = process.state if isinstance(process, ServerProcess) and process.state is not UNSET else None
-    return size_estimate(process, held, *list(process.mailbox or ())[:100])
+def _messages_weight(process: Process) -> float:
+    return process.handled
+
+
+def _mailbox_weight(process: Process) -> float:
+    return len(process.mailbox or ())
+
+
+def _time_weight(process: Process) -> float:
+    return introspect.age_s(process) or 0.0
+
+
+WEIGHTS: Final[Mapping[str, Callable[[Process], float] | None]] = {
+    "messages": _messages_weight,
+    "mailbox": _mailbox_weight,
+    "time": _time_weight,
+    "memory": None,
+}
+"""By what the busiest are found; what they hold has to be measured first."""
 
 
 def _told_row(process: Process) -> dict[str, Any]:
@@ -194,7 +224,6 @@ def _told_row(process: Process) -> dict[str, Any]:
         "messages_handled": process.handled,
         "mailbox_length": len(process.mailbox or ()),
         "elapsed_s": introspect.age_s(process),
-        "memory_bytes": _memory(process),
         "facts": introspect.facts_of(process),
     }
 

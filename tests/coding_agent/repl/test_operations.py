@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from coding_agent import client
@@ -49,6 +50,20 @@ async def test_sessions_are_listed_with_what_they_are_at_and_have_used(asked: Ho
     assert answer["idle"]
     (told,) = (await ask("sessions"))["sessions"]
     assert told["phase"] == "idle"
+
+
+async def test_all_sessions_are_looked_at_once(asked: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: what is known of runs is put together once a look, not once a session."""
+    for _ in range(3):
+        session = await asked.session([Call("stuck", {})], tools=(STUCK,))
+        await client.prompt(session, "go")
+        await asked.until(ToolExecutionStart)
+    looked: list[int] = []
+    details = Ledger.details
+    monkeypatch.setattr(Ledger, "details", lambda kept: looked.append(1) or details(kept))
+    answer = await ask("sessions")
+    assert [told["phase"] for told in answer["sessions"]] == ["tool"] * 3
+    assert len(looked) == 1
 
 
 async def test_a_session_is_meant_by_its_id_or_its_process(asked: Host) -> None:

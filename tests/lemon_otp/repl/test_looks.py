@@ -25,6 +25,7 @@ from lemon_otp import (
     whereis,
 )
 from lemon_otp.recorder import Recorder
+from lemon_otp.repl import looks
 from lemon_otp.repl.wire import encode
 from tests.lemon_otp.repl.conftest import Hostile, Keeper, ask, keeper, passes, refused
 
@@ -173,6 +174,21 @@ async def test_the_busiest_processes_come_first(order: str) -> None:
         assert found["rows"][0]["id"] == "keeper"
     assert found["totals"]["mailbox"] >= 30
     assert (await refused("top", sort="beauty"))[0] == "bad_request"
+
+
+async def test_measuring_what_processes_hold_takes_no_time_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done by whoever writes the answer, for so long only; what was not measured is said to be missing."""
+    monkeypatch.setattr(looks, "MEASURE_S", 0.0)
+    calls: list[int] = []
+    monkeypatch.setattr(looks, "size_estimate", lambda *_, objects_max: calls.append(objects_max) or 7)
+    later = looks.look_at_top({"sort": "mailbox", "limit": 3})
+    assert not calls
+    answer = later.finish()
+    assert [row["memory_bytes"] for row in answer["rows"]] == [7, None, None]
+    assert answer["partial"] == "measured 1 of 3 processes"
+    by_memory = looks.look_at_top({"sort": "memory", "limit": 3}).finish()
+    assert [row["memory_bytes"] for row in by_memory["rows"]] == [7]
+    assert "measured 1 of" in by_memory["partial"]
 
 
 async def test_names_registries_and_their_entries_are_listed() -> None:
