@@ -128,7 +128,7 @@ def sandboxed_keeper(root: str, level: Level, *, hidden: Sequence[str] = ()) -> 
         bwrap = shutil.which("bwrap")
         assert bwrap is not None
         return SandboxedKeeper(bwrap, real, level, hidden)
-    from coding_agent import landlock
+    from coding_agent.sandbox import landlock
 
     why_not = landlock.unavailable(level)
     if why_not is not None:
@@ -140,7 +140,7 @@ def notice(level: Level) -> str | None:
     """What whoever asked for the sandbox should know about the one there is; None when it is all it says."""
     if unavailable() is None:
         return None
-    from coding_agent import landlock
+    from coding_agent.sandbox import landlock
 
     return landlock.LIMITS if landlock.unavailable(level) is None else None
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coding_agent import landlock, sandbox
 from coding_agent.errors import BadUsage
-from coding_agent.landlock import LandlockedKeeper, readable
+from coding_agent.sandbox import bubblewrap, landlock
+from coding_agent.sandbox.landlock import LandlockedKeeper, readable
 from coding_agent.tools import Workspace, bash_tool, find_tool, grep_tool
 from coding_agent.tools.child import ChildNotStarted
 from coding_agent.tools.keeper import Program
@@ -20,7 +20,7 @@ from tests.coding_agent.tools.support import Bench
 
 @pytest.fixture
 def no_bwrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "unavailable", lambda: "the program bwrap is not installed (package bubblewrap)")
+    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "the program bwrap is not installed (package bubblewrap)")
 
 
 def bench_in(folder: Path, *, network: bool = False, hidden: tuple[str, ...] = ()) -> Bench:
@@ -127,9 +127,9 @@ async def test_what_runs_cannot_have_back_what_it_gave_up(bench: Bench, tmp_path
 
 async def test_it_stands_in_for_bubblewrap_and_says_what_it_is_not(no_bwrap: None, tmp_path: Path) -> None:
     """The person is told when the host starts; where there is neither, nothing is started and both reasons are said."""
-    keeper = sandbox.sandboxed_keeper(str(tmp_path), "strict")
+    keeper = bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
     assert isinstance(keeper, LandlockedKeeper)
-    told = sandbox.notice("strict")
+    told = bubblewrap.notice("strict")
     assert told is not None
     assert "git hooks" in told
 
@@ -139,12 +139,12 @@ def test_where_there_is_neither_nothing_is_started(monkeypatch: pytest.MonkeyPat
     """An old kernel, or a machine whose calls are not known where there must be no network."""
     monkeypatch.setattr(landlock, "version", lambda: 0)
     with pytest.raises(BadUsage, match=r"bubblewrap.*no Landlock"):
-        sandbox.sandboxed_keeper(str(tmp_path), "strict")
+        bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
     monkeypatch.setattr(landlock, "version", lambda: 1)
     monkeypatch.setattr(platform, "machine", lambda: "vax")
     assert landlock.unavailable("net") is None
     with pytest.raises(BadUsage, match="vax"):
-        sandbox.sandboxed_keeper(str(tmp_path), "strict")
+        bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
 
 
 names = st.sampled_from(["a", "b", ".ssh", "c"])

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from coding_agent.landlock_main import MACHINES, version
+from coding_agent.sandbox.landlock_main import MACHINES, version
 from coding_agent.tools.child import Child, ChildNotStarted, OnOutput
 from coding_agent.tools.keeper import Keeper, Program, found_in_path
 from coding_agent.tools.program_keeper import ProgramKeeper

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from coding_agent import landlock, sandbox
 from coding_agent.errors import BadUsage
+from coding_agent.sandbox import bubblewrap, landlock
 from coding_agent.tools import Workspace, default_tools
 from tests.coding_agent.tools.support import call, text_of
 
@@ -15,9 +15,9 @@ from tests.coding_agent.tools.support import call, text_of
 def fresh(monkeypatch):
     """Availability is tried anew, and there is nothing to fall back to."""
     monkeypatch.setattr(landlock, "version", lambda: 0)
-    sandbox.unavailable.cache_clear()
+    bubblewrap.unavailable.cache_clear()
     yield
-    sandbox.unavailable.cache_clear()
+    bubblewrap.unavailable.cache_clear()
 
 
 def test_the_workspace_alone_can_be_written_and_secrets_are_hidden(tmp_path):
@@ -27,7 +27,7 @@ def test_the_workspace_alone_can_be_written_and_secrets_are_hidden(tmp_path):
     (home / ".netrc").write_text("x")
     (root / ".git" / "hooks").mkdir(parents=True)
 
-    line = sandbox.arguments("/usr/bin/bwrap", str(root), "strict", home=home, shared=("/shared",))
+    line = bubblewrap.arguments("/usr/bin/bwrap", str(root), "strict", home=home, shared=("/shared",))
     text = " ".join(line)
 
     assert line[0] == "/usr/bin/bwrap"
@@ -39,7 +39,7 @@ def test_the_workspace_alone_can_be_written_and_secrets_are_hidden(tmp_path):
     assert "--bind /shared /shared" in text
     assert "--die-with-parent" in line
     assert "--unshare-net" in line
-    assert "--unshare-net" not in sandbox.arguments("bwrap", str(root), "net", home=home)
+    assert "--unshare-net" not in bubblewrap.arguments("bwrap", str(root), "net", home=home)
 
 
 def test_who_asks_for_a_sandbox_that_is_not_there_is_told(fresh, monkeypatch, tmp_path):
@@ -47,7 +47,7 @@ def test_who_asks_for_a_sandbox_that_is_not_there_is_told(fresh, monkeypatch, tm
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
     with pytest.raises(BadUsage, match="bubblewrap"):
-        sandbox.sandboxed_keeper(str(tmp_path), "strict")
+        bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
 
 
 def test_a_bwrap_that_does_not_work_is_no_sandbox(fresh, monkeypatch, tmp_path):
@@ -58,20 +58,20 @@ def test_a_bwrap_that_does_not_work_is_no_sandbox(fresh, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda name: str(broken))
 
     with pytest.raises(BadUsage, match="no namespaces for you"):
-        sandbox.sandboxed_keeper(str(tmp_path), "strict")
+        bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
 
 
 async def test_what_a_command_can_do_inside(fresh, tmp_path):
     """Where the sandbox works: writes stay in the workspace, the network is away. Where it does not: nothing starts."""
     work = tmp_path / "work"
     work.mkdir()
-    if sandbox.unavailable() is not None:
+    if bubblewrap.unavailable() is not None:
         with pytest.raises(BadUsage, match="not available"):
-            sandbox.sandboxed_keeper(str(work), "strict")
+            bubblewrap.sandboxed_keeper(str(work), "strict")
         return
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    keeper = sandbox.sandboxed_keeper(str(work), "strict")
+    keeper = bubblewrap.sandboxed_keeper(str(work), "strict")
     workspace = Workspace(work, keeper=keeper)
     tools = {tool.name: tool for tool in default_tools(str(work), workspace=workspace)}
     reach = f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached || echo unreachable"
