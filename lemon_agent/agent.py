@@ -292,7 +292,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
                 return _reset(work, caller)
             case ask.Subscribe(pid, delivery):
                 ref = monitor(pid)
-                work.outboxes[ref] = Outbox(pid, delivery)
+                work.add(ref, Outbox(pid, delivery))
                 return Reply(ref, work)
             case ask.GetState():
                 return Reply(work.describe(), work)

@@ -222,6 +222,11 @@ class Work:
             if outbox.credit is not None:
                 self.gate.look_at(outbox)
 
+    def add(self, ref: MonitorRef, outbox: Outbox) -> None:
+        """A subscriber more."""
+        self.outboxes[ref] = outbox
+        self.gate.look_at(outbox)
+
     def drop(self, ref: MonitorRef) -> None:
         """A subscriber is gone, or wants no more; what waited for it is freed."""
         outbox = self.outboxes.pop(ref, None)

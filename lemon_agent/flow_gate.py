@@ -2,6 +2,8 @@
 
 The loop asks the gate before it reads on from the model. The agent closes it for a subscriber that is out of credit and
 opens it when there is credit again; one that lets the run wait too long is no longer waited for, until it gives credit.
+While anybody counts, the loop lets the agent pass on each event before it reads the next: a model that has everything
+ready at once is held up as well.
 """
 
 import asyncio
@@ -14,22 +16,29 @@ from lemon_otp import current_runtime, telemetry
 class FlowGate:
     """One agent's gate. Used by the agent's process and, through `__call__`, by its loop's."""
 
-    __slots__ = ("_closed_by", "_given_up", "_waiters")
+    __slots__ = ("_closed_by", "_counting", "_given_up", "_waiters")
 
     def __init__(self) -> None:
+        self._counting: set[Outbox] = set()
+        """Those whose pace matters."""
         self._closed_by: set[Outbox] = set()
         self._given_up: set[Outbox] = set()
         self._waiters: list[asyncio.Future[None]] = []
 
     def __call__(self) -> Awaitable[None] | None:
         """None when the run may go on; else what it should wait for."""
-        return self._wait() if self._closed_by else None
+        if not self._counting:
+            return None
+        return self._wait() if self._closed_by else self._catch_up()
 
     def look_at(self, outbox: Outbox) -> None:
         """Close or open for a subscriber, as its credit says."""
+        if outbox.credit is None:
+            return
         if not outbox.starved:
             self._given_up.discard(outbox)
-            self.forget(outbox)
+            self._counting.add(outbox)
+            self._open_for(outbox)
         elif outbox not in self._given_up and outbox not in self._closed_by:
             self._closed_by.add(outbox)
             telemetry.execute(
@@ -38,6 +47,10 @@ class FlowGate:
 
     def forget(self, outbox: Outbox) -> None:
         """Wait for a subscriber no longer."""
+        self._counting.discard(outbox)
+        self._open_for(outbox)
+
+    def _open_for(self, outbox: Outbox) -> None:
         self._closed_by.discard(outbox)
         if not self._closed_by:
             self._open()
@@ -47,6 +60,11 @@ class FlowGate:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    async def _catch_up(self) -> None:
+        await asyncio.sleep(0)
+        if self._closed_by:
+            await self._wait()
 
     async def _wait(self) -> None:
         runtime = current_runtime()

@@ -4,8 +4,8 @@ import pytest
 
 from lemon_agent import Agent, AgentEnd, AgentEventBatch, AgentEventMessage, Delivery, MessageEnd, MessageUpdate
 from lemon_agent.testing import Pause, ScriptedAgent, of_type, record, terminal, types
-from lemon_ai import get_text
-from lemon_otp import ReceiveTimeout, receive, send, spawn
+from lemon_ai import Fold, get_text
+from lemon_otp import ReceiveTimeout, receive, send, sleep_s, spawn
 from lemon_otp.testing import settle
 
 
@@ -121,7 +121,7 @@ async def test_a_run_waits_for_a_subscriber_that_is_out_of_credit(clocked_tree, 
     assert len(said) < 8000
 
     for _ in range(200):
-        subscription.grant(5)
+        subscription.grant(50)
         await fake_clock.advance(0.01)
         await take(pid)
         if not (await agent.state()).is_streaming:
@@ -135,6 +135,33 @@ async def test_a_run_waits_for_a_subscriber_that_is_out_of_credit(clocked_tree, 
         e for e in events if not isinstance(e, MessageUpdate)
     ]
     assert get_text(of_type(got, MessageEnd)[-1].message) == "x" * 8000
+
+
+@pytest.mark.requirement("LIM-2.3")
+async def test_a_model_that_has_everything_ready_at_once_is_held_up_too(tree):
+    """Between two events the agent has its turn: at most the event that used up the credit, and one more, are read."""
+    read = []
+
+    async def ready(model, context, options):
+        fold = Fold(model)
+        for event in (*fold.start(), *(e for _ in range(20) for e in fold.text("x ")), *fold.done("stop")):
+            read.append(event)
+            yield event
+
+    agent = await ScriptedAgent.start(stream_fn=ready)
+    pid, log, subscription = await second_subscriber(agent, Delivery(credit=10, credit_timeout_ms=60_000))
+    await Agent.prompt(agent.pid, "hi")
+    while not (await agent.state()).streaming_message:
+        await sleep_s(0)
+    for _ in range(50):
+        await sleep_s(0)
+    await take(pid)
+
+    assert len(events_of(log)) == 10
+    assert (await agent.state()).is_streaming
+    assert len(read) < 10
+    subscription.grant(100)
+    assert terminal(await agent.events()).outcome == "completed"
 
 
 @pytest.mark.requirement("LIM-2.3")
