@@ -40,6 +40,7 @@ class Conversation:
         news: What came while it could start no run; the next one begins with it.
         handed_on: News that the agent has in its queue; whatever its run did not come to starts another.
         held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
+        after_run: How a run ended that is followed by a compaction: its outcome and reason, told once that is done.
         commands: What the user ran during a run; stored once it is over, so that it stands in no turn.
         retries: The tries of the model call that is going on.
         started_at: When the process began, in Unix milliseconds; `began_s` on the runtime's clock.
@@ -69,6 +70,7 @@ class Conversation:
     news: list[CustomMessage] = field(factory=list)
     handed_on: list[CustomMessage] = field(factory=list)
     held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
+    after_run: tuple[str, Any] | None = None
     commands: list[BashExecutionMessage] = field(factory=list)
     retries: Retries = field(factory=Retries)
     queues: QueueUpdate = NOTHING_QUEUED

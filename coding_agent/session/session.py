@@ -191,6 +191,9 @@ def _looked(look: Callable[[SessionManager], Any], store: SessionManager) -> Any
 
 
 async def _prompt(state: Conversation, prompt: protocol.Prompt) -> None:
+    if state.after_run is not None and state.held_back is None:
+        state.held_back = prompt  # the run before it is over, and so will be the compaction behind it
+        return
     _require_idle(state)
     state.compaction = state.compaction.reset()
     if compacting.wanted(state) and await compacting.begin(state, "threshold") is None:
@@ -351,7 +354,16 @@ async def _finish(state: Conversation, terminal: Terminal) -> None:
     terminal = _told(terminal, state.out_of_time)
     state.notify(terminal)
     outcome = terminal.outcome if isinstance(terminal, AgentEnd) else "error"
+    if outcome in ("completed", "stopped") and await _makes_room(state):
+        state.after_run = (outcome, terminal.reason)
+        return
     await _settle(state, outcome, terminal.reason)
+
+
+async def _makes_room(state: Conversation) -> bool:
+    """Begin to make the conversation shorter if the next run would have no room; a subagent's has no next one."""
+    lasts = state.options.owner is None
+    return lasts and compacting.wanted(state) and await compacting.begin(state, "threshold") is None
 
 
 def _told(terminal: Terminal, out_of_time: BudgetExceeded | None) -> Terminal:
@@ -424,6 +436,7 @@ async def _navigate(state: Conversation, request: protocol.NavigateTree, caller:
 async def _summary_written(state: Conversation, written: SummaryWritten) -> None:
     caller, state.caller = state.caller, None
     waiting, state.held_back = state.held_back, None
+    after, state.after_run = state.after_run, None
     if written.job.purpose == "branch_summary":
         answer: Any = await navigating.finish(state, written.job, written.outcome)
     else:
@@ -432,6 +445,8 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
         reply(caller, answer)
     match waiting:
         case protocol.Prompt():
+            if after is not None:
+                state.notify(Settled(*after, len(state.next_turn)))
             await (_settle(state, "aborted") if written.job.cancelled else _run(state, waiting))
         case AgentEnd() | ErrorEvent() | Canceled() if answer.error_message:
             await _finish(state, waiting)
@@ -440,5 +455,5 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
             await state.forget_failure()
             await Agent.continue_(state.agent)
         case None:
-            await _settle(state, "aborted" if written.job.cancelled else "completed")
+            await _settle(state, *(after or ("aborted" if written.job.cancelled else "completed",)))
             await _take_up_queue(state)

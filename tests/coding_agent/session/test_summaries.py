@@ -108,22 +108,84 @@ async def compact_for(asker, session):
         send(asker, Answered(error))
 
 
-async def test_a_long_conversation_is_compacted_before_the_next_prompt(host):
-    """The prompt is accepted, the compaction comes first, then the run."""
-    options = await host.options(
-        ScriptedModel([Say(LONG), Count(input=1900, output=50)], "The summary.", "Fine.", context_window=2_000),
-        compaction=SMALL,
-    )
+ORDER = ("compaction_start", "compaction_end", "agent_start", "agent_end", "settled")
+FULL = [Say(LONG), Count(input=1900, output=50)]
+
+
+async def long_session(host, *turns, **changes):
+    """A session whose model takes so little that one long answer fills it."""
+    options = await host.options(ScriptedModel(*turns, context_window=2_000), compaction=SMALL, **changes)
     session = await start_session(options)
     await client.subscribe(session, self_pid())
+    return session
+
+
+def order_of(events) -> list[str]:
+    return [kind for kind in kinds(events) if kind in ORDER]
+
+
+async def test_a_conversation_that_a_run_left_too_long_is_compacted_behind_it(host):
+    """The run is over, then the compaction begins and ends, then the session has settled as the run did."""
+    session = await long_session(host, FULL, "The summary.", "Fine.")
+
+    first = await host.run(session, "first " + LONG)
+    second = await host.run(session, "second")
+
+    assert order_of(first) == ["agent_start", "agent_end", "compaction_start", "compaction_end", "settled"]
+    assert [event.event.reason for event in first if isinstance(event.event, CompactionStart)] == ["threshold"]
+    assert first[-1].event.outcome == "completed"
+    assert order_of(second) == ["agent_start", "agent_end", "settled"]
+    assert isinstance((await client.get_messages(session))[0], CompactionSummaryMessage)
+
+
+async def test_a_prompt_during_the_compaction_behind_a_run_waits_for_its_end(host):
+    """It is accepted, one of them: it runs on what the compaction left; steering is taken up as ever."""
+    session = await long_session(host, FULL, [Delay(150), Say("The summary.")], "Fine.")
+    await client.prompt(session, "first " + LONG)
+    await host.until(CompactionStart)
+
+    await client.prompt(session, "second")
+    with pytest.raises(SessionBusy):
+        await client.prompt(session, "third")
+    ended = await host.until_settled()
+    events = await host.until_settled()
+
+    assert order_of(ended) == ["compaction_end", "settled"]
+    assert order_of(events) == ["agent_start", "agent_end", "settled"]
+    assert said(await client.get_messages(session))[-2:] == ["second", "Fine."]
+
+
+async def test_a_run_stays_completed_when_there_is_no_summary_behind_it(host):
+    """The failure is the compaction's, not the run's; the session goes on."""
+    session = await long_session(host, FULL, [Fail("auth")], "The summary.", "Fine.")
+
+    first = await host.run(session, "first " + LONG)
+    (end,) = [event.event for event in first if isinstance(event.event, CompactionEnd)]
+    second = await host.run(session, "second")
+
+    assert end.error_message
+    assert first[-1].event.outcome == second[-1].event.outcome == "completed"
+
+
+async def test_a_subagents_conversation_is_not_compacted_when_it_is_over(host):
+    """It ends with its run, so nothing needs the room."""
+    session = await long_session(host, FULL, "Never.", owner=self_pid())
+
+    assert order_of(await host.run(session, "first " + LONG)) == ["agent_start", "agent_end", "settled"]
+
+
+async def test_a_conversation_too_long_for_another_model_is_compacted_before_the_next_prompt(host):
+    """The prompt is accepted, the compaction comes first, then the run."""
+    roomy = ScriptedModel([Say(LONG), Count(input=1900, output=50)], provider="roomy")
+    session = await start_session(await host.options(roomy, compaction=SMALL))
+    await client.subscribe(session, self_pid())
     await host.run(session, "first " + LONG)
+    small = await ScriptedModel("The summary.", "Fine.", provider="small", context_window=2_000).install()
+    await client.switch_model(session, small)
 
     events = await host.run(session, "second")
 
-    order = [
-        kind for kind in kinds(events) if kind in ("compaction_start", "compaction_end", "agent_start", "agent_end")
-    ]
-    assert order == ["compaction_start", "compaction_end", "agent_start", "agent_end"]
+    assert order_of(events) == ["compaction_start", "compaction_end", "agent_start", "agent_end", "settled"]
     assert [event.event.reason for event in events if isinstance(event.event, CompactionStart)] == ["threshold"]
 
 
