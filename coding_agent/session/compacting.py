@@ -14,7 +14,7 @@ from coding_agent.session.auto_compaction import Trigger
 from coding_agent.session.compaction import CompactionPlan, check_headroom, is_due, plan_compaction
 from coding_agent.session.conversation import Conversation
 from coding_agent.session.file_operations import from_details
-from coding_agent.session.summary_job import SummaryFailed, SummaryJob
+from coding_agent.session.summary_job import CANCELLED, SummaryFailed, SummaryJob
 from coding_agent.session.summary_request import joined_summary, summary_requests
 from coding_agent.session.token_estimate import context_size, estimate_text
 from lemon_agent import AgentEnd
@@ -117,7 +117,8 @@ async def _apply(state: Conversation, job: SummaryJob, outcome: str | SummaryFai
     plan: CompactionPlan
     trigger, plan = job.plan
     if isinstance(outcome, SummaryFailed):
-        return CompactionEnd(trigger, plan.tokens_before, error_message=outcome.reason, aborted=outcome.cancelled)
+        why = f"Compaction {outcome.reason}" if outcome.reason == CANCELLED else outcome.reason
+        return CompactionEnd(trigger, plan.tokens_before, error_message=why, aborted=outcome.cancelled)
     try:
         write = partial(
             state.store.append_compaction,
@@ -147,7 +148,7 @@ def _plan(state: Conversation, trigger: Trigger, overhead: int) -> CompactionPla
     window = state.model.context_window
     kept = state.options.compaction.kept(window, overhead) if window else state.options.compaction.keep_recent_tokens
     if not items:
-        raise NothingToCompact("there is nothing to compact: nothing was said yet")
+        raise NothingToCompact("Nothing to compact: nothing was said yet")
     return plan_compaction(
         items,
         keep_recent_tokens=kept,

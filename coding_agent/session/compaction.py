@@ -134,10 +134,10 @@ def plan_compaction(
     start = 1 if isinstance(first, CompactionSummaryMessage) else 0
     messages = [message for _, message in items]
     if not messages[start:] or (nothing_new and not force):
-        raise NothingToCompact("there is nothing to compact: the conversation is empty or was compacted just now")
+        raise NothingToCompact("Nothing to compact: the conversation is empty or was compacted just now")
     cut = _choose(messages, start, keep_recent_tokens, force=force)
     if cut is None or cut <= start:
-        raise NothingToCompact("there is nothing to compact: the whole conversation is recent")
+        raise NothingToCompact("Nothing to compact: the whole conversation is recent")
     turn = _turn_start(messages, start, cut)
     return CompactionPlan(
         summarised=tuple(messages[start:turn]),

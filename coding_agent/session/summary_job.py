@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coding_agent.session.conversation import Conversation
 
 JOB_SCHEDULER: Final = "job_scheduler"
+CANCELLED: Final = "cancelled"
 
 Purpose: TypeAlias = Literal["compaction", "branch_summary"]
 
@@ -81,10 +82,10 @@ class SummaryJob:
         try:
             for request in self.requests:
                 if self.cancelled:
-                    return SummaryFailed("cancelled", cancelled=True)
+                    return SummaryFailed(CANCELLED, cancelled=True)
                 answers.append(await self._ask(session, model, options, request))
         except (AiError, OtpError, BudgetExceeded) as error:
-            return SummaryFailed("cancelled" if self.cancelled else str(error), cancelled=self.cancelled)
+            return SummaryFailed(CANCELLED if self.cancelled else str(error), cancelled=self.cancelled)
         if not all(answer.strip() for answer in answers):
             return SummaryFailed("the model gave no summary")
         return self.join(answers)
@@ -134,7 +135,7 @@ async def summary_after_hooks(state: "Conversation", answer: Mapping[str, Any]) 
     job = state.job
     assert job is not None
     if job.cancelled or answer.get("cancel"):
-        return SummaryFailed("cancelled" if job.cancelled else "an extension is against it", cancelled=True)
+        return SummaryFailed(CANCELLED if job.cancelled else "an extension is against it", cancelled=True)
     if answer.get("summary") is not None:
         job.from_hook = True
         return str(answer["summary"])

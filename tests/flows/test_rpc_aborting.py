@@ -149,3 +149,27 @@ def test_tries_after_passing_failures_are_told_and_can_be_cut_short(client: RpcC
     client.ask("set_auto_retry", enabled=False)
     client.run("@error rate_limit retry_after=1 slow down")
     assert len([message for message in client.seen if message["type"] == "auto_retry_start"]) == 1
+
+
+def test_a_compaction_is_cancelled_by_an_abort(machine: Machine):
+    """Its answer says so, as does its end; the conversation is as long as it was, and the next prompt runs."""
+    script = machine.home / "script.json"
+    script.write_text('{"turns": [["first"], ["second"], ["third"]]}')
+    machine.extra_env["LEMON_SCRIPT"] = str(script)
+    client = RpcClient(machine, "--permission-mode", "full", model="scripted/script")
+    try:
+        client.run("one")
+        client.run("two")
+        script.write_text('{"turns": [[{"delay_ms": 60000}, "a summary"], ["second"], ["third"]]}')
+        compact = client.post("compact")
+        client.event("compaction_start")
+        assert client.ask("get_state")["isCompacting"] is True
+        client.ask("abort")
+        answer = next((each for each in client.seen if each.get("id") == compact), None) or client.response(compact)
+        assert (answer["success"], answer["error"]) == (False, "Compaction cancelled")
+        end = next(each for each in client.seen if each["type"] == "compaction_end")
+        assert (end["aborted"], end["result"]) == (True, None)
+        assert text_of(client.run("three")["messages"][-1]) == "third"
+        assert client.ask("get_session_stats")["userMessages"] == 3
+    finally:
+        client.kill()
