@@ -12,13 +12,13 @@ from typing import Any, ClassVar, assert_never
 
 from attrs import evolve
 
-from coding_agent.errors import BudgetExceeded, CodingAgentError, SessionBusy, SessionError
+from coding_agent.errors import CodingAgentError, SessionBusy, SessionError
 from coding_agent.events import (
     SavePoint,
     Settled,
 )
 from coding_agent.messages import CustomMessage
-from coding_agent.session import beginning, compacting, configuring, hooks, navigating, protocol, time_limit
+from coding_agent.session import beginning, compacting, configuring, hooks, navigating, protocol, runs, time_limit
 from coding_agent.session.conversation import NOTHING_QUEUED, Conversation
 from coding_agent.session.options import SessionOptions, open_store
 from coding_agent.session.summary_job import SummaryJob, SummaryWritten, summary_after_hooks
@@ -26,13 +26,11 @@ from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import (
     Agent,
     AgentEnd,
-    AgentError,
     AgentEvent,
     AgentEventMessage,
     Canceled,
     ErrorEvent,
     MessageEnd,
-    Terminal,
     TurnEnd,
     TurnStart,
     subagent_supervisor,
@@ -96,7 +94,7 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
             case SummaryWritten(job) if job is state.job:
                 await _summary_written(state, message)
             case Exit(pid, reason) if pid == state.agent:
-                await _finish(state, ErrorEvent(("agent_down", reason)))
+                await runs.finish(state, ErrorEvent(("agent_down", reason)))
                 return Stop(("agent_down", reason), state)
             case time_limit.TimeUp():
                 await _stop_in_time(state)
@@ -199,7 +197,7 @@ async def _prompt(state: Conversation, prompt: protocol.Prompt) -> None:
     if compacting.wanted(state) and await compacting.begin(state, "threshold") is None:
         state.held_back = prompt
         return
-    await _run(state, prompt)
+    await runs.begin(state, prompt)
 
 
 def _require_idle(state: Conversation) -> None:
@@ -207,47 +205,19 @@ def _require_idle(state: Conversation) -> None:
         raise SessionBusy(state.notifier.session_id, state.phase)
 
 
-async def _run(state: Conversation, prompt: protocol.Prompt | None) -> None:
-    """Start a run with a prompt, or with the news alone; whoever has a say about prompts is asked first."""
-    if prompt is None or not hooks.wanted(state, "before_agent_start"):
-        await _start_run(state, prompt, {})
-        return
-    state.phase = "turn"
-    system_prompt = state.options.system_prompt_for(state.active_tools)
-    hooks.ask(state, hooks.BeforeAgentStart(prompt.text, prompt.images, system_prompt), prompt)
-
-
 async def _hooks_answered(state: Conversation, about: Any, answer: Mapping[str, Any]) -> None:
     """Go on with what the hooks were asked about."""
     state.asking = None
     match about:
         case protocol.Prompt() if answer.get("cancel"):
-            await _settle(state, "aborted")
+            await runs.settle(state, "aborted")
         case protocol.Prompt():
             try:
-                await _start_run(state, about, answer)
+                await runs.start(state, about, answer)
             except CodingAgentError as error:
-                await _settle(state, "error", str(error))
+                await runs.settle(state, "error", str(error))
         case SummaryJob() if about is state.job and (outcome := await summary_after_hooks(state, answer)) is not None:
             await _summary_written(state, SummaryWritten(about, outcome))
-
-
-async def _start_run(state: Conversation, prompt: protocol.Prompt | None, said: Mapping[str, Any]) -> None:
-    """Start a run, with the messages and the system prompt that hooks ask for."""
-    state.phase = "turn"
-    try:
-        await configuring.store_settings(state)
-        await state.configure_agent()
-        waiting, state.next_turn = state.next_turn, []
-        news, state.news = state.news, []
-        asked = [] if prompt is None else [user_message(prompt.text, prompt.images)]
-        if said.get("system_prompt") is not None:
-            await Agent.set_system_prompt(state.agent, said["system_prompt"])
-        await Agent.prompt(state.agent, [*map(user_message, waiting), *news, *asked, *said.get("messages", ())])
-    except BaseException:
-        state.phase = "idle"
-        raise
-    state.turn_index += 1
 
 
 async def _queue(state: Conversation, request: protocol.Queue) -> None:
@@ -268,7 +238,7 @@ async def _deliver(state: Conversation, news: protocol.Deliver) -> None:
     if state.phase != "turn":
         state.news.append(message)
         if state.phase == "idle":
-            await _run(state, None)
+            await runs.begin(state, None)
         return
     state.handed_on.append(message)
     if news.delivery == "steer":
@@ -324,7 +294,7 @@ async def _handle_event(state: Conversation, event: AgentEvent) -> None:
                 state.compaction = state.compaction.answered()
         case AgentEnd() | ErrorEvent() | Canceled():
             await Agent.wait_for_idle(state.agent)
-            await _run_over(state, event)
+            await runs.over(state, event)
         case _:
             state.notify(event)
 
@@ -335,81 +305,6 @@ def _tell_retries(state: Conversation, message: Any) -> None:
         over = state.retries.over(success=not failed, error=message.error_message or message.stop_reason)
         if over is not None:
             state.notify(over)
-
-
-async def _run_over(state: Conversation, terminal: Terminal) -> None:
-    settings = state.options.compaction
-    if compacting.overflowed(terminal) and state.compaction.decide("overflow", settings) == "compact":
-        await state.flush()
-        if await compacting.begin(state, "overflow") is None:
-            state.held_back = terminal
-            return
-    await _finish(state, terminal)
-
-
-async def _finish(state: Conversation, terminal: Terminal) -> None:
-    """Everything is stored, then the run is reported over, then whoever waited is answered."""
-    await state.flush()
-    state.phase = "idle"
-    terminal = _told(terminal, state.out_of_time)
-    state.notify(terminal)
-    outcome = terminal.outcome if isinstance(terminal, AgentEnd) else "error"
-    if outcome in ("completed", "stopped") and await _makes_room(state):
-        state.after_run = (outcome, terminal.reason)
-        return
-    await _settle(state, outcome, terminal.reason)
-
-
-async def _makes_room(state: Conversation) -> bool:
-    """Begin to make the conversation shorter if the next run would have no room; a subagent's has no next one."""
-    lasts = state.options.owner is None
-    return lasts and compacting.wanted(state) and await compacting.begin(state, "threshold") is None
-
-
-def _told(terminal: Terminal, out_of_time: BudgetExceeded | None) -> Terminal:
-    """The end of a run as a session tells it: one that a budget stopped has the outcome `budget`."""
-    if out_of_time is not None and isinstance(terminal, AgentEnd) and terminal.outcome == "aborted":
-        return evolve(terminal, outcome="budget", reason=out_of_time.reason, error=out_of_time)
-    if isinstance(terminal, AgentEnd) and isinstance(terminal.error, BudgetExceeded):
-        return evolve(terminal, outcome="budget")
-    return terminal
-
-
-async def _settle(state: Conversation, outcome: str, reason: Any = None) -> None:
-    state.phase, state.out_of_time = "idle", None
-    await state.flush()
-    await state.store_commands()
-    state.notify(Settled(outcome, reason, len(state.next_turn)))
-    waiters, state.waiters = state.waiters, []
-    for caller, answer in waiters:
-        reply(caller, answer)
-    if outcome != "aborted":
-        await _take_up_news(state)
-
-
-async def _take_up_news(state: Conversation) -> None:
-    """Let the model hear what came beside the conversation: too late for the run, or while none could be started."""
-    late, state.handed_on = state.handed_on, []
-    if late:  # the agent was told, and its run ended before it looked: they wait in its queue
-        state.phase = "turn"
-        try:
-            await Agent.continue_(state.agent)
-            return
-        except AgentError:  # somebody has emptied the queue
-            state.phase = "idle"
-    if state.news:
-        await _run(state, None)
-
-
-async def _take_up_queue(state: Conversation) -> None:
-    """Go on with what was put into the queues while no run could be started."""
-    queues = await Agent.queued(state.agent)
-    if state.phase == "idle" and (queues.steering_messages or queues.follow_up_messages):
-        state.phase = "turn"
-        try:
-            await Agent.continue_(state.agent)
-        except AgentError:  # the conversation does not stand so that it could go on
-            state.phase = "idle"
 
 
 # Summaries: asked for, and what goes on once they are there.
@@ -447,13 +342,13 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
         case protocol.Prompt():
             if after is not None:
                 state.notify(Settled(*after, len(state.next_turn)))
-            await (_settle(state, "aborted") if written.job.cancelled else _run(state, waiting))
+            await (runs.settle(state, "aborted") if written.job.cancelled else runs.begin(state, waiting))
         case AgentEnd() | ErrorEvent() | Canceled() if answer.error_message:
-            await _finish(state, waiting)
+            await runs.finish(state, waiting)
         case AgentEnd() | ErrorEvent() | Canceled():
             state.phase = "turn"
             await state.forget_failure()
             await Agent.continue_(state.agent)
         case None:
-            await _settle(state, *(after or ("aborted" if written.job.cancelled else "completed",)))
-            await _take_up_queue(state)
+            await runs.settle(state, *(after or ("aborted" if written.job.cancelled else "completed",)))
+            await runs.take_up_queue(state)
