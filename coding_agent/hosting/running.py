@@ -137,6 +137,8 @@ class HostRun:
             self.notices.append(str(error))
             return
         if self.settings.trusted != trusted:
+            if self.settings.trust is not None and (waits := self.settings.trust.notice()):
+                self.notices.append(waits)
             self.notices += self.read_files()
         else:
             settings = self.settings if self.extensions is None else self.extensions.with_places(self.settings)

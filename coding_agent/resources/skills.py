@@ -9,6 +9,7 @@
 A file of a wrong name is a warning; one without a description is not loaded, because nobody could know when to use it.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -43,6 +44,7 @@ class Skill:
         path: The file.
         source: Who put it there.
         model_invocable: The model is told of it; else only a person starts it.
+        digest: Of a project's file as it was when the project was trusted; it is followed only as long as it is that.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Skill:
     path: Path
     source: Source
     model_invocable: bool = True
+    digest: str | None = field(default=None, repr=False)
 
     @property
     def folder(self) -> Path:
@@ -60,12 +63,15 @@ class Skill:
         """What is said to the model when a person starts the skill: its words, read now, and what they want of it.
 
         Raises:
-            UnreadableFile: The file is gone or cannot be read.
+            UnreadableFile: The file is gone or cannot be read, or has changed since the project was trusted.
         """
         try:
-            body = frontmatter.body_of(read_text(self.path, FILE_BYTES_MAX))
+            text = read_text(self.path, FILE_BYTES_MAX)
         except FileNotFoundError as error:
             raise UnreadableFile(self.path, "the skill's file is gone") from error
+        if self.digest not in (None, _digest(text)):
+            raise UnreadableFile(self.path, "it has changed since the project was trusted; /reload looks again")
+        body = frontmatter.body_of(text)
         head = f'<skill name="{_escaped(self.name)}" location="{_escaped(str(self.path))}">'
         parts = [f"{head}\nPaths in it are relative to {self.folder}.\n\n{body}\n</skill>"]
         if args.strip():
@@ -104,7 +110,8 @@ def load_skills(place: Path, source: Source, *, single_files: bool = True) -> Fo
 def read_skill(path: Path, source: Source) -> tuple[Skill | None, list[str]]:
     """The skill in a file, if there is one to be had, and what is wrong with it."""
     try:
-        data = frontmatter.parse(read_text(path, FILE_BYTES_MAX)).data
+        text = read_text(path, FILE_BYTES_MAX)
+        data = frontmatter.parse(text).data
     except FileNotFoundError:
         return None, ["the file is gone"]
     except UnreadableFile as error:
@@ -118,7 +125,12 @@ def read_skill(path: Path, source: Source) -> tuple[Skill | None, list[str]]:
     if not description:
         return None, problems
     hidden = frontmatter.flag_of(data.get("disable-model-invocation"))
-    return Skill(name, description, path, source, model_invocable=not hidden), problems
+    digest = _digest(text) if source == "project" else None
+    return Skill(name, description, path, source, model_invocable=not hidden, digest=digest), problems
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _name_problems(name: str, expected: str) -> Iterator[str]:

@@ -265,9 +265,12 @@ def test_a_new_session_of_a_host_that_runs_reads_files_as_they_are(machine, witn
         second = prompt_of_a_run()
         assert "TWO" in second
         assert "SKILL" in second
-        skill.write_text("---\ndescription: SKILL and more\n---\n")
+        skill.write_text("---\ndescription: SKILL\n---\nand more")
+        assert "has changed since the project was trusted" in client.refused("prompt", message="/skill:s")
         client.ask("new_session")
         assert "SKILL" not in prompt_of_a_run()
+        told = [event["message"] for event in client.seen if event.get("method") == "notify"]
+        assert [".lemon/skills/s/SKILL.md changed since you trusted it" in line for line in told] == [True]
         put(machine.home, ".config/lemon/settings.json", "{")
         client.ask("new_session")
         assert "TWO" in prompt_of_a_run()
