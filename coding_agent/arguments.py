@@ -151,12 +151,14 @@ def _settle_output(found: dict[str, Any]) -> None:
 WITH_TAGS: Final = ("ollama", "lmstudio", "llama_cpp", "vllm", "local")
 """Servers of one's own, whose models may be called anything: what stands behind a colon is part of the name."""
 
+_PLACE: Final = r"[0-9.]+|localhost|\[\S*|[\w.-]*:[\w:.-]+|\S+://\S*"
 PLACES: Final = {
-    "--metrics": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
-    "--observe": re.compile(r"(\[[0-9a-fA-F:.]+\]:|[\w.-]+:|:)?[0-9]{1,5}"),
-    "--otel": re.compile(r"\S+://\S+|[\w.-]+:[0-9]{1,5}"),
+    "--metrics": re.compile(_PLACE),
+    "--observe": re.compile(_PLACE),
+    "--otel": re.compile(r"\S+://\S*|[\w.-]+:[0-9]{1,5}"),
 }
-"""Flags with an address that may be left out, and what one looks like: a prompt may stand there instead."""
+"""Flags with an address that may be left out, and what one looks like, or a mistaken one: a prompt may stand there
+instead."""
 
 
 def _with_places(argv: Sequence[str]) -> list[str]:

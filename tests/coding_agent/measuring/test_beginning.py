@@ -24,6 +24,13 @@ from lemon_otp import get_env, telemetry, whereis
         (["--otel", "http://c:4318/v1/traces", "go"], None, None, "http://c:4318/v1/traces", ("go",)),
         (["--otel", "explain http"], None, None, "", ("explain http",)),
         (["--observe=0.0.0.0:1", "--otel="], None, "0.0.0.0:1", "", ()),
+        (["--observe", "127.0.0.1"], None, "127.0.0.1", None, ()),
+        (["--observe", "localhost", "go"], None, "localhost", None, ("go",)),
+        (["--observe", "http://127.0.0.1:80"], None, "http://127.0.0.1:80", None, ()),
+        (["--observe", "[::1"], None, "[::1", None, ()),
+        (["--observe", "127.0.0.1:-1"], None, "127.0.0.1:-1", None, ()),
+        (["--observe", "explain: what is this"], None, "", None, ("explain: what is this",)),
+        (["--observe", "explain:"], None, "", None, ("explain:",)),
     ],
 )
 def test_an_address_is_taken_and_a_prompt_is_left_alone(argv, metrics, observe, otel, messages):
