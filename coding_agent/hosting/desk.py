@@ -29,12 +29,12 @@ from coding_agent.hosting.desk_events import DeskEvent, Ended, Opened
 from coding_agent.hosting.dialogs import Dialogs, Shown
 from coding_agent.hosting.open_sessions import OpenSession
 from coding_agent.hosting.options import Wanted
-from coding_agent.hosting.user_bash import BashOutput, UserBash
+from coding_agent.hosting.required_credential import require_credential
+from coding_agent.hosting.user_bash import BashOutput, UserBash, answered_elsewhere
 from coding_agent.messages import BashExecutionMessage
 from coding_agent.session.protocol import AbortReport, SessionState
 from coding_agent.storage import copying
 from coding_agent.storage.session_manager import SessionManager
-from lemon_ai import KEY_VARIABLES, MissingCredential, canonical, find_api_key, key_variables
 from lemon_otp import (
     CallFailed,
     Down,
@@ -49,7 +49,6 @@ from lemon_otp import (
     receive,
     self_pid,
     send,
-    wall_ms,
     whereis,
 )
 
@@ -260,8 +259,8 @@ class Desk:
                 await client.unsubscribe(session.pid, self._forwarder)
         await self.host.sessions.leave(session)
 
-    async def _here(self) -> Pid:
-        """The process of the session; one that has crashed is started again from its file.
+    async def pid(self) -> Pid:
+        """The session's process, for what `coding_agent.client` can ask; a crashed one is started again from its file.
 
         Raises:
             SessionCrashed: It had stored nothing to go on from.
@@ -282,7 +281,7 @@ class Desk:
         except TimeoutError:
             raise SessionBusy(self.session_id, "still at what was asked before") from None
         try:
-            yield await self._here()
+            yield await self.pid()
         finally:
             self._turn.release()
 
@@ -378,7 +377,7 @@ class Desk:
             text, images = seen.text, seen.images
         async with self._in_turn() as pid:
             text = prompts.expanded(text, self.host.resources)
-            await self._require_credential(pid)
+            await require_credential(self.host, pid)
             try:
                 await client.prompt(pid, text, images)
             except SessionBusy:
@@ -387,20 +386,6 @@ class Desk:
                 await (client.steer if behavior == "steer" else client.follow_up)(pid, text, images)
                 return behavior
             return "prompt"
-
-    async def _require_credential(self, pid: Pid) -> None:
-        """Refuse a prompt that cannot be answered for want of a key, where that is certain."""
-        host = self.host
-        if host.settings.base_url is not None:
-            return
-        options = await client.get_options(pid)
-        provider = canonical(options.model.provider)
-        override = host.known.catalog.overrides.get(provider)
-        if provider not in KEY_VARIABLES or (override is not None and override.base_url):
-            return
-        if find_api_key(options.model, options.stream_options) is None and not host.known.credentials.has(provider):
-            missing = MissingCredential(provider=provider, variables=key_variables(provider))
-            raise BadUsage(f"{missing} `login {provider}` stores one.") from missing
 
     async def steer(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
@@ -433,7 +418,7 @@ class Desk:
 
     async def compact(self, instructions: str | None = None) -> CompactionEnd:
         """Make the conversation shorter now, and wait until that is done; see `client.compact`."""
-        return await client.compact(await self._here(), instructions)
+        return await client.compact(await self.pid(), instructions)
 
     async def run_bash(self, command: str, *, excluded: bool = False, run_id: str = "") -> BashExecutionMessage:
         """Run a command of the user's; its output comes as `BashOutput` too, the model reads it with the next prompt.
@@ -443,7 +428,7 @@ class Desk:
             excluded: The model is not to see it.
             run_id: Stamped on the output.
         """
-        pid = await self._here()
+        pid = await self.pid()
         done = await self._extensions_own(command, excluded)
         if done is None:
             settings = self.host.settings
@@ -462,30 +447,15 @@ class Desk:
         """What an extension answers in the place of a command; None runs it."""
         hooks = self.host.hooks
         found = None if hooks is None else await hooks.on_bash(command, self)
-        if found is None:
-            return None
-        return BashExecutionMessage(
-            command=command,
-            output=str(found.get("output", "")),
-            exit_code=found.get("exitCode"),
-            cancelled=bool(found.get("cancelled")),
-            truncated=bool(found.get("truncated")),
-            full_output_path=found.get("fullOutputPath"),
-            exclude_from_context=excluded,
-            timestamp=wall_ms(),
-        )
+        return None if found is None else answered_elsewhere(command, found, excluded=excluded)
 
     async def state(self) -> SessionState:
         """How the session stands."""
-        return await client.get_state(await self._here())
+        return await client.get_state(await self.pid())
 
     async def look(self, at: Callable[[SessionManager], Any]) -> Any:
         """What `at` says of the session's store; see `client.look`."""
-        return await client.look(await self._here(), at)
-
-    async def pid(self) -> Pid:
-        """The session's process, for what `coding_agent.client` can ask of it."""
-        return await self._here()
+        return await client.look(await self.pid(), at)
 
     def commands(self) -> list[prompts.CommandInfo]:
         """Everything that can be typed behind a slash."""

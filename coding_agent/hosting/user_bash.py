@@ -1,9 +1,9 @@
 """Edge. Commands that the user runs beside the conversation; what they print, the model reads with the next prompt."""
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import field
 
@@ -107,3 +107,17 @@ class UserBash:
         finally:
             del self._running[signal]
             run.close()
+
+
+def answered_elsewhere(command: str, found: Mapping[str, Any], *, excluded: bool) -> BashExecutionMessage:
+    """What somebody else says came of a command, as the protocol's `bash` answers it."""
+    return BashExecutionMessage(
+        command=command,
+        output=str(found.get("output", "")),
+        exit_code=found.get("exitCode"),
+        cancelled=bool(found.get("cancelled")),
+        truncated=bool(found.get("truncated")),
+        full_output_path=found.get("fullOutputPath"),
+        exclude_from_context=excluded,
+        timestamp=wall_ms(),
+    )
