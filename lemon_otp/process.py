@@ -282,8 +282,13 @@ def demonitor(ref: MonitorRef, *, flush: bool = False) -> bool:
     """End a monitor; whether it was active. No Down of it comes any more; `flush` drops one that has come."""
     was_active = ref.owner.demonitor(ref) if ref.owner is current_process() else False
     if flush and not was_active:
-        current_process().discard(lambda message: type(message) is Down and message.ref is ref)
+        current_process().discard(down_of(ref))
     return was_active
+
+
+def down_of(ref: MonitorRef) -> Callable[[Any], bool]:
+    """For `receive`: takes the Down of this monitor and nothing else."""
+    return lambda message: type(message) is Down and message.ref is ref
 
 
 def exit_process(reason: Any) -> NoReturn:

@@ -37,7 +37,7 @@ from coding_agent.storage.session_manager import SessionManager
 from coding_agent.tools import Workspace
 from lemon_agent import AgentEnd, AgentStart, AgentTool, MessageEnd
 from lemon_ai import AssistantMessage, ImageContent, Model, UnknownModel, UserMessage, get_text
-from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, exit_signal, monitor, receive, self_pid, send, spawn
+from lemon_otp import CallFailed, Pid, ReceiveTimeout, down_of, exit_signal, monitor, receive, self_pid, send, spawn
 
 NEXT_TURN_S: Final = 30.0
 """How long a prompt waits for the end of one that was cancelled."""
@@ -123,7 +123,7 @@ class AcpSession:
             ended = monitor(owner)
             send(owner, _Close())
             with suppress(ReceiveTimeout):
-                await receive(lambda message: isinstance(message, Down) and message.ref is ended, timeout_s=CLOSE_S)
+                await receive(down_of(ended), timeout_s=CLOSE_S)
 
     # What the client is told at once.
 

@@ -24,7 +24,7 @@ from coding_agent.mcp.entries import ServerEntry
 from coding_agent.release import release
 from coding_agent.settings import settings_of
 from coding_agent.storage.stamps import iso
-from lemon_otp import Down, Pid, receive, spawn_monitor
+from lemon_otp import Pid, down_of, receive, spawn_monitor
 
 PROTOCOL: Final = 1
 PAGE: Final = 50
@@ -63,7 +63,7 @@ class Agent:
             session.cancel()
         ending = [spawn_monitor(session.close, label="acp close")[1] for session in sessions]
         for ref in ending:
-            await receive(lambda message, ref=ref: isinstance(message, Down) and message.ref is ref)  # type: ignore[misc]
+            await receive(down_of(ref))
 
     # The connection.
 

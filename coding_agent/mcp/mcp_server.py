@@ -38,6 +38,7 @@ from lemon_otp import (
     cancel_timer,
     cast,
     demonitor,
+    down_of,
     exit_signal,
     monitor,
     monotonic_s,
@@ -244,7 +245,7 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
             else:
                 send(state.connection, Close())
             try:
-                await receive(lambda message: isinstance(message, Down) and message.ref is ref, timeout_s=LEAVE_S)
+                await receive(down_of(ref), timeout_s=LEAVE_S)
             except ReceiveTimeout:
                 demonitor(ref, flush=True)
         await state.start.program.end(0)

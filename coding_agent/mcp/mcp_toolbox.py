@@ -41,6 +41,7 @@ from lemon_otp import (
     call,
     cast,
     demonitor,
+    down_of,
     is_orderly,
     monitor,
     receive,
@@ -265,4 +266,4 @@ async def close_toolbox(toolbox: str) -> None:
         with suppress(NotFound):
             await DynamicSupervisor.terminate_child(mcp_supervisor.NAME, pid)
     for ref in refs:
-        await receive(lambda message, ref=ref: isinstance(message, Down) and message.ref is ref)  # type: ignore[misc]
+        await receive(down_of(ref))

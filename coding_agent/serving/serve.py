@@ -102,7 +102,7 @@ async def serve(host: HostRun, *, detached: bool = False) -> int:
     """
     from coding_agent.hosting.running import Interrupted
     from coding_agent.serving.operations import StopServing, offer
-    from lemon_otp import Down, receive, self_pid, spawn_monitor
+    from lemon_otp import Down, down_of, receive, self_pid, spawn_monitor
 
     offer(host, self_pid())
     if detached:
@@ -112,10 +112,8 @@ async def serve(host: HostRun, *, detached: bool = False) -> int:
             f"serving {host.settings.cwd} as process {os.getpid()}; in another terminal: python -m coding_agent attach"
         )
     await receive(lambda message: isinstance(message, Interrupted | StopServing))
-    _, storing = spawn_monitor(_store_all, host, label="store_all")
-    match await receive(
-        lambda message: isinstance(message, Interrupted) or (isinstance(message, Down) and message.ref is storing)
-    ):
+    stored = down_of(spawn_monitor(_store_all, host, label="store_all")[1])
+    match await receive(lambda message: isinstance(message, Interrupted) or stored(message)):
         case Interrupted():  # again: the person does not want to wait
             return 130
         case Down(reason=reason):

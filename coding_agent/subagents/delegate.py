@@ -18,13 +18,13 @@ from coding_agent.tools.task import task_tool
 from lemon_agent import AgentTool
 from lemon_otp import (
     CallFailed,
-    Down,
     DynamicSupervisor,
     Pid,
     StartFailed,
     call,
     define,
     demonitor,
+    down_of,
     frozen,
     monitor,
     receive,
@@ -181,7 +181,7 @@ class SessionSubagents:
         try:
             if await call(other, ask.GetSession(), timeout_s=None) is self.options.session:
                 return other
-            await receive(lambda message: isinstance(message, Down) and message.ref is watch)
+            await receive(down_of(watch))
         except CallFailed:
             return None
         finally:

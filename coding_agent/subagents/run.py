@@ -32,6 +32,7 @@ from lemon_otp import (
     Pid,
     call,
     define,
+    down_of,
     exit_signal,
     frozen,
     monitor,
@@ -241,7 +242,8 @@ class _Run:
             await stop(session, "shutdown", timeout_s=STOP_S)
         except CallTimeout:
             exit_signal(session, "kill")
-            await receive(lambda message: isinstance(message, Down) and message.ref is self._watch)
+            assert self._watch is not None
+            await receive(down_of(self._watch))
         except CallFailed:
             pass  # it ended by itself
 
