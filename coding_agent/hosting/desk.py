@@ -420,7 +420,7 @@ class Desk:
         """Make the conversation shorter now, and wait until that is done; see `client.compact`."""
         return await client.compact(await self.pid(), instructions)
 
-    async def run_bash(self, command: str, *, excluded: bool = False, run_id: str = "") -> BashExecutionMessage:
+    async def run_bash(self, command: str, *, excluded: bool = False, run_id: Any = None) -> BashExecutionMessage:
         """Run a command of the user's; its output comes as `BashOutput` too, the model reads it with the next prompt.
 
         Args:

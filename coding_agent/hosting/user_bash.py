@@ -25,10 +25,10 @@ class BashOutput:
     """A piece of what a command of the user's prints.
 
     Attributes:
-        run_id: Which command.
+        run_id: Which command, in the words of whoever gave it; None when they gave none.
     """
 
-    run_id: str
+    run_id: Any
     delta: str
 
 

@@ -53,7 +53,8 @@ class EventWriter:
             case Closed(question_id, answered):
                 return [{"type": "extension_ui_closed", "id": question_id, "answered": answered}]
             case BashOutput(run_id, delta):
-                return [{"type": "bash_execution_update", **({"id": run_id} if run_id else {}), "delta": delta}]
+                which = {} if run_id is None else {"id": run_id}
+                return [{"type": "bash_execution_update", **which, "delta": delta}]
             case Opened(session_id, reason):
                 return [*self._end_of_run(), {"type": "session_opened", "sessionId": session_id, "reason": reason}]
             case Ended(session_id, reason):

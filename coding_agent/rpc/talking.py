@@ -64,11 +64,10 @@ async def abort_retry(here: "RpcConnection", _given: Fields) -> Any:
 
 async def bash(here: "RpcConnection", given: Fields) -> Any:
     """Answers when the command has ended; its output comes as `bash_execution_update` meanwhile."""
-    run_id = given.given.get("id")
     done = await here.desk.run_bash(
         given.text("command"),
         excluded=given.optional_flag("excludeFromContext"),
-        run_id=run_id if isinstance(run_id, str) else "" if run_id is None else str(run_id),
+        run_id=given.given.get("id"),
     )
     answer = {
         "output": done.output,
