@@ -30,10 +30,12 @@ def _places_of(hook: Callable[..., Any]) -> int | None:
 
 
 def _counted(hook: Callable[..., Any]) -> int | None:
-    try:
-        parameters = inspect.signature(hook).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
-        return None
-    return sum(parameter.kind in _POSITIONAL for parameter in parameters)
+    """As its own signature says, or that of what it wraps when it would take anything itself."""
+    for follow_wrapped in (False, True):
+        try:
+            parameters = inspect.signature(hook, follow_wrapped=follow_wrapped).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        if not any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
+            return sum(parameter.kind in _POSITIONAL for parameter in parameters)
+    return None

@@ -1,6 +1,6 @@
 """A hook is called with no more than it takes."""
 
-from functools import partial
+from functools import partial, wraps
 from unittest.mock import Mock
 
 import pytest
@@ -25,6 +25,18 @@ def _two(first, second, *, tell=None):
     return (first, second)
 
 
+def _wrapped(inner, *, strict):
+    @wraps(inner)
+    def takes_anything(*args):
+        return inner(*args)
+
+    @wraps(inner)
+    def takes_two(first, second):
+        return (*inner(first), second)
+
+    return takes_two if strict else takes_anything
+
+
 @pytest.mark.parametrize(
     ("hook", "given"),
     [
@@ -37,6 +49,8 @@ def _two(first, second, *, tell=None):
         (lambda first, *rest: (first, *rest), 2),
         (lambda first, *, more=None: (first,), 1),
         (partial(_two, tell=1), 2),
+        (_wrapped(lambda first: (first,), strict=False), 1),
+        (_wrapped(lambda first: (first,), strict=True), 2),
         (_Callable(), 1),
         (_Callable().method, 1),
         (_Callable().both, 2),
