@@ -70,8 +70,8 @@ def test_queues_questions_output_and_failures_have_the_fields_of_the_protocol():
     assert writer.messages(Closed("q1", True)) == [{"type": "extension_ui_closed", "id": "q1", "answered": True}]
     (shown,) = writer.messages(Shown("setTitle", {"title": "T"}))
     assert (shown["method"], shown["title"]) == ("setTitle", "T")
-    for given, told in (("b", {"id": "b"}), (0, {"id": 0}), (None, {})):  # the id as the client gave it
-        assert writer.messages(BashOutput(given, "x")) == [{"type": "bash_execution_update", **told, "delta": "x"}]
+    for given, stamp in (("b", {"id": "b"}), (0, {"id": 0}), (None, {})):  # the id as the client gave it
+        assert writer.messages(BashOutput(given, "x")) == [{"type": "bash_execution_update", **stamp, "delta": "x"}]
     assert writer.messages(HookFailed("f", "input", "no")) == [
         {"type": "extension_error", "extensionPath": "f", "event": "input", "error": "no"}
     ]
