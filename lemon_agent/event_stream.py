@@ -27,9 +27,9 @@ TERMINALS: Final = Terminals(completed=_completed, failed=ErrorEvent, canceled=C
 
 
 class EventStream(lemon_otp.EventStream[AgentEvent, AgentEnd]):
-    """What `agent_loop` returns: the events of one run, and `AgentEnd` as its result.
+    """What `agent_loop` returns: the events of one run, and its `AgentEnd` as the result.
 
-    `complete` takes an `AgentEnd`, or the messages of one.
+    Whoever makes one may complete it with the messages of an `AgentEnd` as well; they then are the result.
     """
 
     __slots__ = ()
