@@ -281,7 +281,7 @@ class AcpSession:
                 if isinstance(event.event, Settled) and self._turn is not None:
                     self._turn.settle(event.event.outcome, event.event.reason)
             case Asked(question):
-                self._questions[question.id] = spawn(self._ask, question, label="acp question")
+                self._questions[question.id] = spawn(self._ask, question, label="acp_question")
             case Closed(question_id):
                 asking = self._questions.pop(question_id, None)
                 if asking is not None:
@@ -316,7 +316,7 @@ class AcpSession:
             case MessageEnd(AssistantMessage() as message) if message.usage.total_tokens:
                 yield self._usage(message)
             case ModelUpdate() | ThinkingLevelUpdate():
-                spawn(self._tell_options, label="acp options")
+                spawn(self._tell_options, label="acp_options")
 
     def _usage(self, message: AssistantMessage) -> Update:
         account = self.desk.session.account

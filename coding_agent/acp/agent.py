@@ -51,7 +51,7 @@ class Agent:
 
         self.host = host
         self.sessions: dict[str, AcpSession] = {}
-        self.wire = Wire(build_agent_router(self, use_unstable_protocol=True), write)  # type: ignore[arg-type]
+        self.wire = Wire(build_agent_router(self, use_unstable_protocol=True), write)  # type: ignore[arg-type]  # has what is called
         self.wire.on_cancel = self._take_back
         self._can = Capabilities()
 
@@ -61,7 +61,7 @@ class Agent:
         sessions, self.sessions = list(self.sessions.values()), {}
         for session in sessions:
             session.cancel()
-        ending = [spawn_monitor(session.close, label="acp close")[1] for session in sessions]
+        ending = [spawn_monitor(session.close, label="acp_close")[1] for session in sessions]
         for ref in ending:
             await receive(down_of(ref))
 

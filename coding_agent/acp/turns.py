@@ -1,4 +1,4 @@
-"""Pure. One prompt of a client from its beginning to the reason it stopped; there is one at a time in a session."""
+"""Edge. One prompt of a client from its beginning to the reason it stopped; there is one at a time in a session."""
 
 import asyncio
 from typing import Any, Final

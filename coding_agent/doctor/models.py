@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 
 from coding_agent.credentials.credential_file import credential_path
-from coding_agent.doctor.finding import Finding, Place
+from coding_agent.doctor.finding import Finding, Level, Place
 from coding_agent.errors import BadCredentialFile, BadUsage
 from coding_agent.models.model_choice import SCRIPTED, choose_model
 from coding_agent.models.user_models import models_file, user_models
@@ -66,13 +66,14 @@ def local_servers(place: Place) -> Iterator[Finding]:
         named = [f"{model.id} ({model.context or '?'} tokens)" for model in server.models[:5]]
         more = f" and {len(server.models) - 5} more" if len(server.models) > 5 else ""
         said = f"{server.kind} {server.version} at {redact(server.base_url)}: {', '.join(named) or server.state}{more}"
-        level, mend = ("ok", "") if server.models else ("warn", "load a model there")
+        level: Level = "ok" if server.models else "warn"
+        mend = "" if server.models else "load a model there"
         facts = {
             "kind": server.kind,
             "baseUrl": redact(server.base_url),
             "models": [model.id for model in server.models],
         }
-        yield Finding("local servers", level, " ".join(said.split()), mend, facts)  # type: ignore[arg-type]
+        yield Finding("local servers", level, " ".join(said.split()), mend, facts)
         short = [
             model.id for model in server.models if 0 < model.context < 16_000 and model.context_max > model.context
         ]

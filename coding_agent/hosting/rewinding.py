@@ -1,7 +1,8 @@
 """Edge. Going back to an entry of the session that is open: files, conversation or both; or what that would do."""
 
 import asyncio
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
 
 from coding_agent import client
 from coding_agent.checkpoints.history import history_of
@@ -16,6 +17,7 @@ from coding_agent.tools.paths import PathGuard
 from lemon_otp import frozen
 
 What: TypeAlias = Literal["code", "chat", "both"]
+WHAT: Final[Sequence[What]] = ("code", "chat", "both")
 
 
 @frozen

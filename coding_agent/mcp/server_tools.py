@@ -30,8 +30,8 @@ SLACK_MS: Final = 60_000
 ERROR_MAX: Final = 2_000
 
 
-class Caller:
-    """Calls one tool of one server."""
+class RemoteTool:
+    """One tool of one server, to call."""
 
     def __init__(self, server: str, entry: ServerEntry, tool: ServerTool) -> None:
         self.server = server
@@ -126,8 +126,8 @@ def agent_tools(
 
 
 def _says(made: AgentTool, tool: ServerTool, address: str) -> bool:
-    caller = getattr(made.execute, "__self__", None)
-    return isinstance(caller, Caller) and caller.tool == tool and caller.server == address
+    remote = getattr(made.execute, "__self__", None)
+    return isinstance(remote, RemoteTool) and remote.tool == tool and remote.server == address
 
 
 def _tool(name: str, address: str, entry: ServerEntry, tool: ServerTool) -> AgentTool:
@@ -136,6 +136,6 @@ def _tool(name: str, address: str, entry: ServerEntry, tool: ServerTool) -> Agen
         label=f"{entry.name}: {tool.name}",
         description=tool.description or f"The tool {tool.name} of the server {entry.name}.",
         parameters=tool.parameters,
-        execute=Caller(address, entry, tool).execute,
+        execute=RemoteTool(address, entry, tool).execute,
         timeout_ms=int(entry.timeout_s * 1000) + SLACK_MS,
     )

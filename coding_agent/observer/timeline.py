@@ -166,7 +166,7 @@ def _named(pid: Pid) -> str:
         return str(pid.name or pid.label)
     info = introspect.info(pid)
     supervisor: Any = info.parent
-    child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]
+    child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]  # its own process
     if child is not None:
         return str(child.spec.id)
     return (info.module or "process").rpartition(".")[2]

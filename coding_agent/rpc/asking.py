@@ -77,8 +77,7 @@ async def get_permissions(here: "RpcConnection", _given: Fields) -> Any:
 
 
 async def set_permission_mode(here: "RpcConnection", given: Fields) -> Any:
-    name = given.choice("mode", MODES)
-    mode = next(mode for mode in MODES if mode == name)
+    mode = given.choice("mode", MODES)
     gate = here.desk.session.gate
     gate.policy = evolve(gate.policy or Policy("full"), mode=mode)
 

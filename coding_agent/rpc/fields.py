@@ -4,11 +4,13 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from coding_agent.errors import BadUsage
 from lemon_ai import ImageContent
 from lemon_otp import frozen
+
+S = TypeVar("S", bound=str)
 
 NULL: Final = object()
 """What a command answers whose data is null; one that answers None has no data."""
@@ -64,12 +66,13 @@ class Fields:
             raise self._wrong(name, "a number that is not below 0")
         return value
 
-    def choice(self, name: str, choices: Sequence[str]) -> str:
+    def choice(self, name: str, choices: Sequence[S]) -> S:
         """One of these texts, which must be there."""
         value = self.given.get(name)
-        if not isinstance(value, str) or value not in choices:
-            raise self._wrong(name, f"one of {', '.join(choices)}")
-        return value
+        for choice in choices:
+            if choice == value:
+                return choice
+        raise self._wrong(name, f"one of {', '.join(choices)}")
 
     def images(self) -> tuple[ImageContent, ...]:
         """The pictures of `images`; none when it is left out."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from coding_agent import client
 from coding_agent.errors import BadUsage, EntryNotFound
+from coding_agent.hosting.rewinding import WHAT
 from coding_agent.hosting.rewinding import rewind as go_back
 from coding_agent.rpc.fields import Fields
 from coding_agent.storage.navigation import text_for_editor
@@ -79,13 +80,8 @@ async def set_session_name(here: "RpcConnection", given: Fields) -> Any:
 
 
 async def rewind(here: "RpcConnection", given: Fields) -> Any:
-    what = given.choice("what", ("code", "chat", "both"))
-    done = await go_back(
-        here.desk,
-        given.text("entryId"),
-        what,  # type: ignore[arg-type]  # one of the three
-        preview=given.optional_flag("preview"),
-    )
+    what = given.choice("what", WHAT)
+    done = await go_back(here.desk, given.text("entryId"), what, preview=given.optional_flag("preview"))
     return {"changes": list(done.changes), "conflicts": list(done.conflicts), "editorText": done.editor_text}
 
 

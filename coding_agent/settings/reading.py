@@ -14,7 +14,7 @@ from coding_agent.errors import BadUsage
 from coding_agent.folders import Folders, folders
 from coding_agent.resources.places import OURS, PI
 from coding_agent.settings.files import placed, read_layer
-from coding_agent.settings.layers import Layer, Merged, Origin, merge
+from coding_agent.settings.layers import Layer, LayerName, Merged, Origin, merge
 from coding_agent.settings.schema import BY_KEY, FIELDS, BadValue, from_text, valid
 from coding_agent.settings.typed import typed
 from coding_agent.settings.values import Settings
@@ -27,15 +27,13 @@ FILE_NAME: Final = "settings.json"
 
 def settings_files(own: Folders, cwd: Path) -> list[tuple[Path, Origin, bool]]:
     """The files that are read, the lowest first; with where they belong and whether they are ours."""
-    found: list[tuple[Path, Origin, bool]] = []
-    for file, layer, ours in (
+    places: tuple[tuple[Path, LayerName, bool], ...] = (
         (own.home / PI / "agent" / FILE_NAME, "user", False),
         (own.config / FILE_NAME, "user", True),
         (cwd / PI / FILE_NAME, "project", False),
         (cwd / OURS / FILE_NAME, "project", True),
-    ):
-        found.append((file, Origin(layer, str(file)), ours))  # type: ignore[arg-type]
-    return found
+    )
+    return [(file, Origin(layer, str(file)), ours) for file, layer, ours in places]
 
 
 def read_settings(
