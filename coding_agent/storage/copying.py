@@ -8,7 +8,7 @@ later is in the new one only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +18,12 @@ from attrs import frozen
 from coding_agent.errors import BadUsage, EntryNotFound, SessionFileChanged
 from coding_agent.messages import message_to_json
 from coding_agent.storage.files import Files, OsFiles
-from coding_agent.storage.lines import encode, to_bytes
+from coding_agent.storage.lines import encode, read_line, to_bytes
 from coding_agent.storage.locations import default_session_dir, file_for
 from coding_agent.storage.navigation import text_for_editor
 from coding_agent.storage.record_log import RecordLog
 from coding_agent.storage.stamps import iso, new_entry_id, new_session_id
-from coding_agent.storage.tree import ROOT
+from coding_agent.storage.tree import ROOT, SessionTree
 from lemon_otp import wall_ms
 
 _NOT_INHERITED = ("id", "timestamp", "cwd", "version", "type", "parentSession", "branchedFrom")
@@ -95,8 +95,17 @@ def clone(
 
 
 def rescue(log: RecordLog, *, session_dir: Path | None = None, files: Files | None = None) -> Copy:
-    """A new session that holds everything another one still has, entries that never reached its file included."""
-    return _publish(log, range(len(log.tree)), session_dir or log.path.parent.parent, None, files)
+    """A new session that holds everything another one still has, entries that never reached its file included.
+
+    What hangs on an entry that is gone hangs on the nearest one before it that is left, so no conversation falls apart.
+    """
+    header = _header(log, None)
+    path = file_for(session_dir or log.path.parent.parent, header["cwd"], header["timestamp"], header["id"])
+    left = {at: line for at in range(len(log.tree)) if (line := _left_of(log, at)) is not None}
+    lines = [_rehung(log.tree, at, line, left) for at, line in left.items()]
+    lines += _what_was_called(log.tree, left)
+    write_session(path, [to_bytes(encode(header)), *lines], files)
+    return Copy(path, header["id"], len(lines), "", len(log.tree) - len(left))
 
 
 def write_session(path: Path, lines: Iterable[bytes], files: Files | None = None) -> None:
@@ -160,7 +169,11 @@ def _line(log: RecordLog, position: int) -> bytes | None:
     try:
         return log.entry_bytes(position)
     except (SessionFileChanged, OSError, IndexError, ValueError):
-        pass
+        return _held_line(log, position)
+
+
+def _held_line(log: RecordLog, position: int) -> bytes | None:
+    """The line of an entry whose message is in memory."""
     tree = log.tree
     message = log.held_message(position)
     if message is None:
@@ -177,6 +190,53 @@ def _line(log: RecordLog, position: int) -> bytes | None:
             }
         )
     )
+
+
+def _left_of(log: RecordLog, position: int) -> bytes | None:
+    """The line of an entry, if it still is that entry's, or what memory has of it."""
+    line = _line(log, position)
+    wanted = log.tree.ids[position]
+    if line is not None and [record.data.get("id") for record in read_line(line).records] == [wanted]:
+        return line
+    return _held_line(log, position) or log.spare(position)
+
+
+def _rehung(tree: SessionTree, position: int, line: bytes, left: Mapping[int, bytes]) -> bytes:
+    """The line of an entry, hung on what is left before it."""
+    parent = tree.parents[position]
+    seen: set[int] = set()
+    while parent >= 0 and parent not in left and parent not in seen:
+        seen.add(parent)
+        parent = tree.parents[parent]
+    own = read_line(line).records[0].data
+    wanted = tree.ids[parent] if parent in left else None
+    return line if own.get("parentId") == wanted else to_bytes(encode({**own, "parentId": wanted}))
+
+
+def _what_was_called(tree: SessionTree, left: Mapping[int, bytes]) -> list[bytes]:
+    """Lines for labels and a name that no entry that is left gives."""
+    labels: dict[str, str] = {}
+    name: str | None = None
+    for line in left.values():
+        data = read_line(line).records[0].data
+        if data.get("type") == "label":
+            labels[str(data.get("targetId"))] = str(data.get("label") or "").strip()
+        elif data.get("type") == "session_info":
+            name = data.get("name")
+    there = {tree.ids[at] for at in left}
+    bodies: list[dict[str, Any]] = [
+        {"type": "label", "targetId": target, "label": label}
+        for target, label in tree.labels.items()
+        if target in there and labels.get(target) != label
+    ]
+    bodies += [{"type": "session_info", "name": tree.name}] if tree.name and name != tree.name else []
+    leaf = next((tree.ids[at] for at in reversed(tree.path()) if at in left), None)
+    lines = []
+    for body in bodies:
+        entry_id = new_entry_id(tree)
+        lines.append(to_bytes(encode({**body, "id": entry_id, "parentId": leaf, "timestamp": iso(wall_ms())})))
+        leaf = entry_id
+    return lines
 
 
 def _label_lines(log: RecordLog, positions: Sequence[int]) -> list[bytes]:

@@ -41,6 +41,7 @@ class RecordLog:
         self._loader = loader
         self._messages: list[SessionMessage | None] = loader.messages
         self._waiting: dict[int, bytes] = {}
+        self._spare: dict[int, bytes] = {}
         self._stamper = Stamper()
         self._closed = False
         self._is_ordinary = False  # the file is ours, open and of the present format; known from the first write on
@@ -150,6 +151,13 @@ class RecordLog:
         """The message of an entry if it is in memory; the file is not looked at."""
         return self._messages[position]
 
+    def spare(self, position: int) -> bytes | None:
+        """The line of an entry that is in memory, should its bytes be gone; messages are held otherwise."""
+        if position in self._spare:
+            return self._spare[position]
+        state = self.tree.states.get(position)
+        return None if state is None else to_bytes(encode(state))
+
     def keep_only(self, positions: Sequence[int]) -> None:
         """Forget decoded messages of other entries; they are read again when they are asked for."""
         kept = set(positions)
@@ -201,6 +209,7 @@ class RecordLog:
             return self.add((body,), (message,))[0]
         position = tree.add(data, file.size, len(line))
         self._messages.append(message)
+        self._keep_spare(position, line)
         try:
             file.append(line + b"\n")
         except OSError as error:
@@ -294,7 +303,14 @@ class RecordLog:
         if len(line) > _LONG_LINE and data["type"] == "message":
             data["message"] = bounded_result(data["message"])
             line = to_bytes(encode(data))
-        self._waiting[tree.add(data, _NOT_IN_FILE, len(line))] = line
+        position = tree.add(data, _NOT_IN_FILE, len(line))
+        self._waiting[position] = line
+        self._keep_spare(position, line)
+
+    def _keep_spare(self, position: int, line: bytes) -> None:
+        """What is no message is small and nowhere else in memory: keep it, in case the file is taken from us."""
+        if self.tree.kinds[position][:8] != "message/" and len(line) <= _LONG_LINE:
+            self._spare[position] = line
 
     def _stamped(self, body: Mapping[str, Any]) -> dict[str, Any]:
         tree = self.tree

@@ -448,6 +448,39 @@ def test_a_file_changed_under_us_is_told_and_everything_goes_into_a_new_one(path
     assert texts(rescued) == ["a", "b", "c", "d", "e", "f"]
 
 
+@pytest.mark.requirement("BR-055")
+@pytest.mark.parametrize("foreign", [b"", line(entry("zzz", None)) * 40], ids=["emptied", "overwritten"])
+def test_what_is_no_message_is_rescued_too_and_holds_the_conversation_together(path, foreign):
+    """
+    Model, level, labels, name, words of extensions: all of it stands in the new file, each in its place, so that what
+    was said before and after is one conversation; what stands in the old file now is nobody's here.
+    """
+    write(path, *chain("a", "b"))
+    with SessionManager.open(path) as manager:
+        manager.append_model_change("openai", "gpt-5")
+        manager.append_message(user("c"))
+        manager.append_custom_message("note", "told")
+        said_last = manager.append_message(user("d"))
+        manager.append_label(said_last, "here")
+        manager.append_session_name("mine")
+        manager.append_thinking_level_change("high")
+        manager.append_message(user("e"))
+        before = manager.build_context()
+        path.write_bytes(foreign)
+        rescued = manager.rescue(path.parent / "new")
+        manager.append_message(user("g"))
+        held = manager.build_context()
+    with SessionManager.open(rescued) as manager:
+        after = manager.build_context()
+
+        assert after == held
+        assert after.messages[:-1] == before.messages
+        assert said(after.messages)[:6] == ["a", "b", "c", "told", "d", "e"]
+        assert (after.model, after.thinking_level) == ("openai/gpt-5", "high")
+        assert (manager.labels, manager.name) == ({said_last: "here"}, "mine")
+        assert manager.report.clean()
+
+
 def test_no_other_session_notices_what_happens_to_one(tmp_path):
     """
     One session's broken file is that session's trouble.
