@@ -403,13 +403,15 @@ class Desk:
             await client.next_turn(pid, self._queueable(text))
 
     def _queueable(self, text: str) -> str:
-        command = prompts.slash_command(text)
-        hooks = self.host.hooks
-        if command is not None and hooks is not None and command[0] in {each.name for each in hooks.commands()}:
-            raise BadUsage(
-                f"/{command[0]} is a command of an extension and cannot wait in a queue; send it as a prompt"
-            )
+        if (name := self.command_in(text)) is not None:
+            raise BadUsage(f"/{name} is a command of an extension and cannot wait in a queue; send it as a prompt")
         return prompts.expanded(text, self.host.resources)
+
+    def command_in(self, text: str) -> str | None:
+        """The command of an extension that a text runs; None for any other text."""
+        command, hooks = prompts.slash_command(text), self.host.hooks
+        known = () if hooks is None or command is None else hooks.commands()
+        return next((each.name for each in known if command is not None and each.name == command[0]), None)
 
     async def abort(self) -> AbortReport:
         """End the run and wait until the session is idle; open questions end as cancelled. Harmless when idle."""

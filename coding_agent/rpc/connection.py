@@ -6,7 +6,7 @@ which they come. A response says that a command was accepted or what it answers;
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from coding_agent.errors import CodingAgentError
@@ -15,7 +15,7 @@ from coding_agent.hosting.desk_events import DeskEvent
 from coding_agent.rpc.commands import COMMANDS
 from coding_agent.rpc.events import EventWriter, Message, is_passing
 from coding_agent.rpc.fields import NULL, Fields
-from lemon_otp import CallFailed, spawn_link
+from lemon_otp import CallFailed, spawn, spawn_link
 
 UI_RESPONSE: Final = "extension_ui_response"
 
@@ -80,6 +80,17 @@ class RpcConnection:
             self._handling -= 1
             if self._handling == 0:
                 self._idle.set()
+
+    def go_on(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Do this although its command is answered already; whether the client is still there is no matter."""
+
+        async def beside() -> None:
+            try:
+                await work(*arguments)
+            except Exception:
+                _log.exception("what a command had begun failed")
+
+        spawn(beside, label="connection[beside]")
 
     async def settled(self) -> None:
         """Return when every command that came was answered."""

@@ -35,6 +35,9 @@ async def prompt(here: "RpcConnection", given: Fields) -> Any:
     if wanted is not None and wanted not in BEHAVIORS:
         raise BadUsage("prompt needs streamingBehavior: steer or followUp")
     text, images = given.text("message"), given.images()
+    if here.desk.command_in(text) is not None:  # it may ask the client something, which waits for this answer
+        here.go_on(here.desk.submit, text, images)
+        return
     try:
         await here.desk.submit(text, images, None if wanted is None else BEHAVIORS[wanted])
     except SessionBusy as busy:

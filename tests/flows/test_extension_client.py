@@ -70,13 +70,11 @@ def test_an_extension_takes_part_in_a_session_of_a_client(client: RpcClient):
     listed = {each["name"]: each["source"] for each in client.ask("get_commands")["commands"]}
     assert {"greet": "extension", "ask": "prompt", "skill:quick": "skill"}.items() <= listed.items()
 
-    command = client.post("prompt", message="/greet there")
+    client.ask("prompt", message="/greet there")  # accepted; a client may wait for that before it answers anything
     asked = client.until(lambda message: message.get("method") == "input")
     client.answer(asked, value="Ann")
     told = client.until(lambda message: message.get("method") == "notify")
     assert told["message"] == "hello there Ann"
-    if command not in [message.get("id") for message in client.seen]:
-        client.response(command)
     assert client.ask("get_state")["sessionName"] == "for Ann"
 
     client.post("prompt", message="/broken")
