@@ -38,6 +38,11 @@ class Look:
     """To itself: look at the tree, if anybody wants to see it."""
 
 
+@frozen
+class LookAgain:
+    """To itself: the pause after a look is over."""
+
+
 @define(eq=False)
 class Place:
     """What an observer is started with. Port and token stay the same when it is started again."""
@@ -76,7 +81,7 @@ class Observer(GenServer[Place, GetUrl, None, Serving]):
         match message:
             case Look() if not state.due:
                 self._look(state)
-            case "again":
+            case LookAgain():
                 state.due = False
                 self._look(state)
             case _:
@@ -86,7 +91,7 @@ class Observer(GenServer[Place, GetUrl, None, Serving]):
     def _look(self, state: Serving) -> None:
         if len(state.watching.feeds):
             state.due = True
-            send_after(self_pid(), "again", state.watching.look())
+            send_after(self_pid(), LookAgain(), state.watching.look())
 
     async def terminate(self, reason: Any, state: Serving) -> None:
         state.watching.timeline.stop()

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
 
 from coding_agent.observer import questions
 from coding_agent.observer.feed import Feed
@@ -41,18 +43,46 @@ def page_files() -> dict[str, tuple[str, bytes]]:
 def application(watching: "Watching") -> "Starlette":
     """The application that shows what `watching` knows."""
     from starlette.applications import Starlette
-    from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    page = page_files()
+    answers = Answers(watching, page_files())
+    return Starlette(
+        routes=[
+            Route("/", answers.show),
+            Route("/api/events", answers.follow),
+            Route("/api/node/{number:int}", answers.ask_node),
+            Route("/api/session/{session_id}", answers.ask_session),
+            Route("/api/act", answers.act, methods=["POST"]),
+            Route("/{name}", answers.show),
+        ]
+    )
 
-    async def show(request: "Request") -> "Response":
-        found = page.get(request.path_params.get("name", "index.html"))
+
+@frozen
+class Answers:
+    """What is answered at each route.
+
+    Attributes:
+        watching: What is known of the tree.
+        page: The files of the page by name: their type and what is in them.
+    """
+
+    watching: "Watching"
+    page: Mapping[str, tuple[str, bytes]]
+
+    async def show(self, request: "Request") -> "Response":
+        """A file of the page."""
+        from starlette.responses import Response
+
+        found = self.page.get(request.path_params.get("name", "index.html"))
         return Response("not found\n", 404) if found is None else Response(found[1], media_type=found[0])
 
-    async def follow(request: "Request") -> "Response":
-        feed = Feed(watching.whole)
-        if not watching.add(feed):
+    async def follow(self, request: "Request") -> "Response":
+        """What happens, for as long as the page is open."""
+        from starlette.responses import StreamingResponse
+
+        feed = Feed(self.watching.whole)
+        if not self.watching.add(feed):
             return _problem(Problem(503, "too many pages look at this host already"))
 
         async def told() -> AsyncIterator[bytes]:
@@ -60,55 +90,62 @@ def application(watching: "Watching") -> "Starlette":
                 async for message in feed.read():
                     yield message
             finally:
-                watching.remove(feed)
+                self.watching.remove(feed)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    async def ask_node(request: "Request") -> "Response":
+    async def ask_node(self, request: "Request") -> "Response":
+        """One process."""
         return await _answered(questions.in_process(lambda: questions.node(request.path_params["number"])))
 
-    async def ask_session(request: "Request") -> "Response":
+    async def ask_session(self, request: "Request") -> "Response":
+        """One session."""
         return await _answered(questions.session(request.path_params["session_id"]))
 
-    async def act(request: "Request") -> "Response":
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return _problem(Problem(415, "the request must be JSON"))
-        body = bytearray()
-        try:
-            async with asyncio.timeout(BODY_S):
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > BODY_MAX:
-                        return _problem(Problem(413, "the request is too long"))
-        except TimeoutError:
-            return _problem(Problem(408, "the request did not come to its end"))
-        try:
-            wanted = json.loads(bytes(body))
-        except (ValueError, RecursionError):
-            wanted = None
-        if not isinstance(wanted, dict):
-            return _problem(Problem(400, "the request must be a JSON object"))
-        return await _answered(questions.act(wanted))
+    async def act(self, request: "Request") -> "Response":
+        """Something is to be done."""
+        return await _answered(_done(request))
 
-    def _problem(problem: Problem) -> "Response":
-        return Response(_json({"error": problem.text}), problem.status, media_type="application/json")
 
-    async def _answered(question: Any) -> "Response":
-        try:
-            return Response(_json(await question), media_type="application/json")
-        except Problem as problem:
-            return _problem(problem)
+async def _done(request: "Request") -> Any:
+    """Do what the body of a request asks for.
 
-    return Starlette(
-        routes=[
-            Route("/", show),
-            Route("/api/events", follow),
-            Route("/api/node/{number:int}", ask_node),
-            Route("/api/session/{session_id}", ask_session),
-            Route("/api/act", act, methods=["POST"]),
-            Route("/{name}", show),
-        ]
-    )
+    Raises:
+        Problem: It is no JSON object, does not come to its end, or cannot be done.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Problem(415, "the request must be JSON")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_MAX:
+                    raise Problem(413, "the request is too long")
+    except TimeoutError:
+        raise Problem(408, "the request did not come to its end") from None
+    try:
+        wanted = json.loads(bytes(body))
+    except (ValueError, RecursionError):
+        wanted = None
+    if not isinstance(wanted, dict):
+        raise Problem(400, "the request must be a JSON object")
+    return await questions.act(wanted)
+
+
+async def _answered(question: Awaitable[Any]) -> "Response":
+    from starlette.responses import Response
+
+    try:
+        return Response(_json(await question), media_type="application/json")
+    except Problem as problem:
+        return _problem(problem)
+
+
+def _problem(problem: Problem) -> "Response":
+    from starlette.responses import Response
+
+    return Response(_json({"error": problem.text}), problem.status, media_type="application/json")
 
 
 def _json(value: Any) -> bytes:

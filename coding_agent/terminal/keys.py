@@ -1,8 +1,9 @@
 """Edge of prompt-toolkit. Which key does what, apart from editing; what is done stands in the screen."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.filters import Condition, Filter, has_completions
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -11,6 +12,17 @@ from coding_agent.terminal.setting_actions import next_model, next_thinking
 
 if TYPE_CHECKING:
     from coding_agent.terminal.screen import Screen
+
+QUESTION_KEYS: Final[Mapping[str, Sequence[str]]] = {
+    "up": ("up", "s-tab"),
+    "down": ("down", "tab"),
+    "pageup": ("pageup",),
+    "pagedown": ("pagedown",),
+    "enter": ("enter", "c-j"),
+    "backspace": ("backspace",),
+}
+"""What a question calls a key, and the keys that are it where an answer is chosen."""
+NO_ANSWER_KEYS: Final = ("escape", "c-c", "<sigint>", "c-d")
 
 SHIFT_ENTER = Keys.F24
 """Has no name of its own in prompt-toolkit; nobody has a key F24."""
@@ -50,7 +62,7 @@ def screen_keys(screen: "Screen") -> KeyBindings:
     return keys
 
 
-def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Any) -> None:
+def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Filter) -> None:
     completing = Condition(
         lambda: screen.editor.complete_state is not None and screen.editor.complete_state.current_completion is not None
     )
@@ -111,40 +123,17 @@ def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Any) -> None:
         screen.talk.begin(next_model, screen.talk)
 
 
-def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Any, field: Any) -> None:
-    @keys.add("up", filter=choosing)
-    @keys.add("s-tab", filter=choosing)
-    def _up(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("up")
+def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Filter, field: Filter) -> None:
+    """Keys of a question: where one of several answers is chosen, and where an answer is written into a field."""
 
-    @keys.add("down", filter=choosing)
-    @keys.add("tab", filter=choosing)
-    def _down(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("down")
+    def bind(name: str, pressed: Sequence[str], when: Filter) -> None:
+        for key in pressed:
+            keys.add(key, filter=when)(lambda _event: screen.hands.question_key(name))
 
-    @keys.add("pageup", filter=choosing)
-    def _page_up(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("pageup")
-
-    @keys.add("pagedown", filter=choosing)
-    def _page_down(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("pagedown")
-
-    @keys.add("enter", filter=choosing)
-    @keys.add("c-j", filter=choosing)
-    def _choose(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("enter")
-
-    @keys.add("backspace", filter=choosing)
-    def _erase(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("backspace")
-
-    @keys.add("escape", filter=choosing | field)
-    @keys.add("c-c", filter=choosing | field)
-    @keys.add("<sigint>", filter=choosing | field)
-    @keys.add("c-d", filter=choosing | field)
-    def _no_answer(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("escape")
+    for name, pressed in QUESTION_KEYS.items():
+        bind(name, pressed, choosing)
+    bind("escape", NO_ANSWER_KEYS, choosing | field)
+    bind("enter", ("enter",), field)
 
     @keys.add(Keys.Any, filter=choosing)
     def _typed(event: KeyPressEvent) -> None:
@@ -153,10 +142,6 @@ def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Any, field
     @keys.add(Keys.BracketedPaste, filter=choosing)
     def _pasted(event: KeyPressEvent) -> None:
         screen.hands.question_pasted(event.data)
-
-    @keys.add("enter", filter=field)
-    def _answer(_event: KeyPressEvent) -> None:
-        screen.hands.question_key("enter")
 
     @keys.add("escape", "enter", filter=field)
     @keys.add(SHIFT_ENTER, filter=field)
