@@ -79,7 +79,7 @@ def _show(asked: argparse.Namespace, environ: Mapping[str, str]) -> None:
 def _lines(merged: Merged, keys: Sequence[str], *, origin: bool) -> Iterator[str]:
     for key in keys:
         found = merged.settings[key]
-        value = json.dumps(found.value, ensure_ascii=False)
+        value = json.dumps(found.shown, ensure_ascii=False)
         yield f"{key} = {value}" + (f"    # {_origins(found.origins)}" if origin else "")
     if merged.mode_cap is not None and "permissions.mode" in keys:
         yield f"# the project asks for permissions.mode {merged.mode_cap} or a stricter one"
@@ -89,8 +89,8 @@ def _as_json(merged: Merged, keys: Sequence[str], problems: Sequence[str], *, or
     def shown(key: str) -> Any:
         found = merged.settings[key]
         if not origin:
-            return found.value
-        return {"value": found.value, "origin": [{"layer": each.layer, "place": each.place} for each in found.origins]}
+            return found.shown
+        return {"value": found.shown, "origin": [{"layer": each.layer, "place": each.place} for each in found.origins]}
 
     return {
         "settings": {key: shown(key) for key in keys},

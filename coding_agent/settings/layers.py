@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from coding_agent.errors import BadUsage
 from coding_agent.settings.schema import BY_KEY, ELSEWHERE, FIELDS, GROUPS, BadValue, Field, tightens, valid
+from lemon_ai import redact
 
 LayerName: TypeAlias = Literal["default", "user", "project", "environment", "flag"]
 
@@ -56,6 +57,11 @@ class Setting:
 
     value: Any
     origins: tuple[Origin, ...]
+
+    @property
+    def shown(self) -> Any:
+        """The value as it can be shown: a text without what in it is a secret, such as the password of an address."""
+        return redact(self.value) if isinstance(self.value, str) else self.value
 
 
 @frozen

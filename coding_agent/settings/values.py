@@ -212,4 +212,4 @@ class Settings:
         """Every setting by its name in a file, for a program that asks."""
         from coding_agent.settings.layers import nested
 
-        return {} if self.merged is None else nested((key, each.value) for key, each in self.merged.settings.items())
+        return {} if self.merged is None else nested((key, each.shown) for key, each in self.merged.settings.items())

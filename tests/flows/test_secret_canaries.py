@@ -341,13 +341,16 @@ def test_an_address_is_shown_without_the_password_and_the_key_in_it(machine: Mac
     models.parent.mkdir(parents=True)
     one = {"baseUrl": address, "api": "openai-completions", "apiKey": "x", "models": [{"id": "m"}]}
     models.write_text(json.dumps({"providers": {"mine": one}}))
+    (models.parent / "settings.json").write_text(json.dumps({"baseUrl": address}))
     machine.extra_env["LEMON_MODEL"] = "mine/m"
-    said = [machine.run(*command) for command in (["models", "list", "--json"], ["doctor", "--json"])]
+    commands = (["models", "list", "--json"], ["doctor", "--json"], ["config", "show"], ["config", "show", "--json"])
+    said = [machine.run(*command) for command in commands]
     said.append(machine.run("--base-url", address, "-p", "hello"))
     client = RpcClient(machine, model="mine/m")
     try:
         client.ask("get_state")
         client.ask("get_available_models")
+        client.ask("get_settings")
         assert client.finish() == (0, "")
     finally:
         client.kill()
