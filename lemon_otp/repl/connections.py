@@ -35,6 +35,11 @@ class Pending:
     told: int = 0
     _unclaimed: list[None] = field(factory=lambda: [None])
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether somebody has begun to answer."""
+        return not self._unclaimed
+
     def claim(self) -> bool:
         """Whether the caller is the one to answer: true once, for whichever thread asks first."""
         try:

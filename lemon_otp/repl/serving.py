@@ -32,8 +32,9 @@ from lemon_otp.repl.connections import Connection, Pending, Taken
 from lemon_otp.repl.operations import Operation, Refusal
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION, BadRequest, encode, failure, parse, skew
 
-HELD_S: Final = 0.3
 _log: Final = logging.getLogger("lemon_otp")
+
+HELD_S: Final = 0.3
 LEAVE_S: Final = 1.0
 """How long `close` waits for the thread, and the thread for an asker to read its last word and hang up."""
 ASK_BY_S: Final = 30.0
@@ -149,7 +150,7 @@ class ControlSocket:
             pending
             for connection in self._connections
             for pending in connection.requests.values()
-            if pending._unclaimed
+            if not pending.is_claimed
         ]
 
     def _answer_late(self) -> None:
