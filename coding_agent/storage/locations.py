@@ -15,7 +15,8 @@ from coding_agent.folders import folders
 from coding_agent.storage.stamps import file_stamp, iso, new_session_id
 from lemon_otp import wall_ms
 
-_SEPARATORS = re.compile(r"[/\\:]")
+_SEPARATORS = re.compile("[/\\\\:\0\ud800-\udc7f\udd00-\udfff]")
+"""What parts names, and what no file name can hold."""
 _LONGEST_NAME = 200
 
 

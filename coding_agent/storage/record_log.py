@@ -209,7 +209,8 @@ class RecordLog:
             return self.add((body,), (message,))[0]
         position = tree.add(data, file.size, len(line))
         self._messages.append(message)
-        self._keep_spare(position, line)
+        if message is None:
+            self._keep_spare(position, line)
         try:
             file.append(line + b"\n")
         except OSError as error:

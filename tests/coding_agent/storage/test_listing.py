@@ -129,11 +129,14 @@ def test_children_are_in_files_of_their_own(tmp_path):
         ("/", "----"),
         ("rel/a", "--rel-a--"),
         ("/a b", "--a b--"),
+        ("/a\0b", "--a-b--"),
+        ("/a\ud800b", "--a-b--"),
+        ("/a\udcffb", "--a\udcffb--"),
     ],
 )
 def test_a_working_folder_names_its_folder(cwd, name):
     """
-    One leading separator goes, the others become hyphens.
+    One leading separator goes, the others become hyphens, and so does what a damaged header may say and no name holds.
     """
     assert encode_cwd(cwd) == name
 
