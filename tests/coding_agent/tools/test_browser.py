@@ -60,6 +60,7 @@ class Browser:
     tool: AgentTool
     workspace: Workspace
     web: Web
+    home: Path
 
     async def __call__(self, action: str, *, abort: AbortSignal | None = None, **params: Any) -> dict[str, Any]:
         """The payload of one action."""
@@ -76,14 +77,16 @@ class Browser:
 
     def survivors(self) -> list[str]:
         """What still runs of it."""
-        return [each.command for each in processes() if "/b-" in each.environment]
+        return [each.command for each in processes() if f"{self.home}/b-" in each.environment]
 
 
 async def opened(folder: Path, allowed: tuple[str, ...] = ("127.0.0.1",), **options: Any) -> Browser:
     workspace = Workspace(folder)
     web = Web()
     client = WebClient(WebPolicy(allowed), resolve=web.resolve)
-    return Browser(browser_tool(str(folder), workspace=workspace, web=client, **options), workspace, web)
+    return Browser(
+        browser_tool(str(folder), workspace=workspace, web=client, **options), workspace, web, workspace.keeper.home
+    )
 
 
 @pytest.fixture
@@ -92,10 +95,9 @@ async def browser(runtime: Runtime, folder: Path) -> AsyncIterator[Browser]:
     supervisor = await Supervisor.start_link(tool_children())
     made = await opened(folder)
     yield made
-    home = made.workspace.keeper.home
     await call(made.tool, action="close")
     assert made.survivors() == []
-    assert [path for path in home.iterdir() if path.name.startswith("b-")] == []
+    assert [path for path in made.home.iterdir() if path.name.startswith("b-")] == []
     await stop(supervisor)
 
 
