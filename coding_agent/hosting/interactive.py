@@ -1,6 +1,7 @@
 """Edge. The interactive terminal on a session of this host, as a client of the protocol like any other."""
 
 import asyncio
+import select
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,8 @@ from coding_agent.settings import Settings
 from coding_agent.trust import decide
 from lemon_otp import CallFailed
 
+LOOK_UP_S: Final = 0.1
+"""Signals that come just before a wait begins are taken when it is over."""
 ENDING_S: Final = 15.0
 """How long what still runs keeps the program when the person has left, at most."""
 
@@ -79,12 +82,20 @@ def ask_for_trust(settings: Settings) -> bool:
     if question is None or settings.trust is None:
         return False
     print(question, file=sys.stderr)
-    try:
-        answer = input("[y/N] ")
-        decide(settings.trust, answer.strip().lower() in ("y", "yes"))
-    except EOFError:
+    answer = _line("[y/N] ")
+    if not answer:
         return False
+    try:
+        decide(settings.trust, answer.strip().lower() in ("y", "yes"))
     except BadUsage as error:
         print(f"warning: the answer cannot be kept: {error}", file=sys.stderr)
         return False
     return True
+
+
+def _line(prompt: str) -> str:
+    """A line of standard input, empty when it has ended. An interrupt is never slept through, whenever it comes."""
+    print(prompt, end="", flush=True)
+    while not select.select([sys.stdin], [], [], LOOK_UP_S)[0]:
+        pass
+    return sys.stdin.readline()
