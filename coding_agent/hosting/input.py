@@ -40,10 +40,10 @@ class PromptResources(Protocol):
     """What a prompt may name; `coding_agent.resources.Resources` is one."""
 
     @property
-    def skills(self) -> Sequence[Any]: ...
+    def skills(self) -> Sequence[Expandable]: ...
 
     @property
-    def templates(self) -> Sequence[Any]: ...
+    def templates(self) -> Sequence[Expandable]: ...
 
     @property
     def skill_commands(self) -> bool:
@@ -138,9 +138,9 @@ def expanded(text: str, resources: PromptResources | None) -> str:
     if name.startswith(SKILL_PREFIX) and not resources.skill_commands:
         return text
     wanted = name.removeprefix(SKILL_PREFIX)
-    kind: Sequence[Any] = resources.skills if name.startswith(SKILL_PREFIX) else resources.templates
+    kind: Sequence[Expandable] = resources.skills if name.startswith(SKILL_PREFIX) else resources.templates
     match = next((one for one in kind if one.name == wanted), None)
-    return text if match is None else str(match.expand(args))
+    return text if match is None else match.expand(args)
 
 
 def commands_of(resources: PromptResources | None, hooks: PromptHooks | None) -> list[CommandInfo]:
@@ -153,6 +153,6 @@ def commands_of(resources: PromptResources | None, hooks: PromptHooks | None) ->
     return found
 
 
-def _listed(name: str, source: str, one: Any) -> CommandInfo:
+def _listed(name: str, source: str, one: Expandable) -> CommandInfo:
     path = getattr(one, "path", None)
     return CommandInfo(name, source, one.description, getattr(one, "source", None), None if path is None else str(path))

@@ -34,10 +34,6 @@ class Snapshot:
     handled: dict[Key, int] = field(factory=dict)
     at_s: float = 0.0
 
-    def as_whole(self) -> dict[str, Any]:
-        """All of it, for somebody who has seen nothing yet."""
-        return {"fields": FIELDS, "order": self.order, "rows": [self.rows[key] for key in self.order]}
-
 
 @define(eq=False)
 class Totals:

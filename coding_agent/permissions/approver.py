@@ -52,7 +52,3 @@ class Approver(Protocol):
     """
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer: ...
-
-
-NOBODY: None = None
-"""No approver: whatever would have to be asked is refused."""

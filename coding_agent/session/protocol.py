@@ -17,7 +17,7 @@ from coding_agent.events import (
 )
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage, AgentTool, QueueMode
-from lemon_ai import ImageContent, Model, ToolCall
+from lemon_ai import ImageContent, Model
 from lemon_otp import EventStream, Pid, Request, frozen
 
 if TYPE_CHECKING:
@@ -320,20 +320,3 @@ class SessionState:
     started_at: int = 0
     uptime_ms: int = 0
     created_at: str | int | float | None = None
-
-
-@frozen
-class RunResult:
-    """How a prompt ended, for whoever waited for it.
-
-    Attributes:
-        outcome: `completed`, `stopped`, `aborted`, `error` or `budget`; `error` also when the agent's stream broke.
-        text: The text of the last assistant message, empty when there is none.
-        error_message: What the model call or the loop said went wrong, None when nothing did.
-    """
-
-    outcome: str
-    text: str
-    error_message: str | None = None
-    reason: Any = None
-    tool_calls: tuple[ToolCall, ...] = ()

@@ -34,7 +34,6 @@ LOCAL_COMMAND: Final = "claude_code_command"
 """`custom_type` of what the user did in that program itself, such as running one of its commands."""
 
 MAX_BYTES: Final = 4 << 30
-_SKIPPED: Final = frozenset({"file-history-snapshot", "queue-operation", "progress", "permission-mode", "attachment"})
 _WRAPPED: Final = re.compile(
     r"\s*<(command-name|command-message|local-command-stdout|local-command-stderr|bash-input)>"
 )

@@ -301,10 +301,6 @@ class SessionTree:
                     seen[at] = 1
         return list(self.problems.cycles)
 
-    def is_ancestor(self, ancestor: int, descendant: int) -> bool:
-        """Whether one entry is on the path to another, or is it."""
-        return ancestor == ROOT or ancestor in self.path(descendant)
-
     def common_ancestor(self, one: int, other: int) -> int:
         """The deepest entry on both paths; `ROOT` when there is none."""
         on_path = set(self.path(one))

@@ -28,16 +28,6 @@ def clip(text: str, columns: int) -> str:
     return "".join(kept) + ELLIPSIS
 
 
-def clip_start(text: str, columns: int) -> str:
-    """As `clip`, but its beginning is given up: for paths, whose end says most."""
-    if cells(text) <= columns:
-        return text
-    parts = list(iter_graphemes(text))
-    while parts and cells("".join(parts)) > columns - 1:
-        del parts[0]
-    return ELLIPSIS + "".join(parts) if columns > 0 else ""
-
-
 def boundaries(text: str) -> list[int]:
     """Where graphemes begin, and the end of the text."""
     found = [0]

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from attrs import frozen
 
 from coding_agent.folders import folders
-
-Depth: TypeAlias = Literal["none", "standard"]
 
 
 @frozen
