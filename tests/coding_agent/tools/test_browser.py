@@ -419,7 +419,7 @@ async def test_a_browser_that_is_killed_is_replaced(browser: Browser, server: We
     server.page("/", "<h1>Again</h1>")
     await browser("navigate", url=server.url("/"))
     for each in processes():
-        if "/b-" in each.environment and "--type=" not in each.command and "chromium" in each.command:
+        if f"{browser.home}/b-" in each.environment and "--type=" not in each.command and "chromium" in each.command:
             os.kill(each.pid, signal.SIGKILL)
     await until(lambda: not browser.survivors(), "the worker has ended too", 20)
     assert "# Again" in (await browser("navigate", url=server.url("/")))["text"]
