@@ -97,6 +97,9 @@ class Metrics:
 
         def run_ended(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
             runs.labels(self._bounded("outcome", metadata.get("outcome"))).observe(float(measured.get("duration", 0)))
+            loop = metadata.get("pid")
+            for key in [key for key in self._began if key[0] is loop]:  # calls of a loop that was killed
+                del self._began[key]
 
         tool_counted, tool_failed = self._takers[series.TOOL_START], self._takers[series.TOOL_ERROR]
         tool_seconds: dict[Any, Histogram] = {}

@@ -11,11 +11,12 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from coding_agent import client
 from coding_agent.errors import BadUsage
 from coding_agent.measuring.loop_lag import measure_loop_lag
 from coding_agent.metrics import LABELS_MAX, Metrics
 from coding_agent.metrics.metrics_endpoint import serve_metrics
-from lemon_agent import AgentTool, text_result
+from lemon_agent import AgentTool, ToolExecutionStart, text_result
 from lemon_ai.testing import Call, Fail
 from lemon_otp import (
     AlreadyRegistered,
@@ -99,6 +100,22 @@ async def test_how_runs_and_calls_end_is_bounded_as_well(host):
         told = {"outcome": f"o{number}", "pid": self_pid()}
         telemetry.execute(("lemon_agent", "loop", "end"), {"duration": 1.0}, told)
     assert samples(metrics)[("lemon_run_seconds_count", "other")] == 50
+
+
+async def test_nothing_is_kept_of_a_run_that_was_killed(host):
+    """Its tools never say that they ended; the host forgets them with the run."""
+
+    async def forever(*_):
+        await sleep_s(3600)
+
+    metrics = Metrics.start()
+    session = await host.session([Call("stuck", {})], tools=(AgentTool("stuck", "", {"type": "object"}, forever),))
+    await client.prompt(session, "go")
+    await host.until(ToolExecutionStart)
+    (loop,) = {pid for pid, _ in metrics._began}
+    exit_signal(loop, "kill")
+    await host.until_settled()
+    assert metrics._began == {}
 
 
 async def test_nothing_is_attached_before_and_after(host):
