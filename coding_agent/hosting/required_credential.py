@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING
 
 from coding_agent import client
 from coding_agent.errors import BadUsage
-from lemon_ai import KEY_VARIABLES, MissingCredential, canonical, find_api_key, key_variables
+from lemon_ai import (
+    KEY_VARIABLES,
+    MissingCredential,
+    Model,
+    StreamOptions,
+    canonical,
+    find_api_key,
+    key_variables,
+)
 from lemon_otp import Pid
 
 if TYPE_CHECKING:
@@ -12,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def require_credential(host: "HostRun", session: Pid) -> None:
-    """Return when the session's model can be asked, or when that cannot be known before it is.
+    """Return when the session's model can be asked, or one that stands in for it, or when that is not known before.
 
     Raises:
         BadUsage: There is no key for its provider; the text says how to give one.
@@ -20,10 +28,18 @@ async def require_credential(host: "HostRun", session: Pid) -> None:
     if host.settings.base_url is not None:
         return
     options = await client.get_options(session)
+    others = (candidate.model or options.model for candidate in options.fallback)
+    if any(_has_key(host, model, options.stream_options) for model in (options.model, *others)):
+        return
     provider = canonical(options.model.provider)
+    missing = MissingCredential(provider=provider, variables=key_variables(provider))
+    raise BadUsage(f"{missing} `login {provider}` stores one.") from missing
+
+
+def _has_key(host: "HostRun", model: Model, options: StreamOptions) -> bool:
+    """Could a call of this model be made, as far as can be known?"""
+    provider = canonical(model.provider)
     override = host.known.catalog.overrides.get(provider)
     if provider not in KEY_VARIABLES or (override is not None and override.base_url):
-        return
-    if find_api_key(options.model, options.stream_options) is None and not host.known.credentials.has(provider):
-        missing = MissingCredential(provider=provider, variables=key_variables(provider))
-        raise BadUsage(f"{missing} `login {provider}` stores one.") from missing
+        return True
+    return find_api_key(model, options) is not None or host.known.credentials.has(provider)
