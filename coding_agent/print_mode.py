@@ -23,6 +23,7 @@ from coding_agent.safety import gate_for, safety_of
 from coding_agent.session.options import SessionOptions
 from coding_agent.session.protocol import SessionState, model_name
 from coding_agent.session_supervisor import start_session
+from coding_agent.telling_argument import telling_argument
 from coding_agent.tools.visible_text import plain
 from coding_agent.wire import header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
@@ -85,7 +86,7 @@ class Printer:
             case Settled() as settled:
                 self.settled = settled
             case ToolExecutionStart(tool_call_id, name, args):
-                self._labels[tool_call_id] = f"{name} {main_argument(args)}".strip()
+                self._labels[tool_call_id] = f"{name} {_shown_argument(args)}".strip()
                 self._progress(f"→ {self._labels[tool_call_id]}")
             case ToolExecutionEnd(tool_call_id, name, _, is_error):
                 self._progress(f"{'✗' if is_error else '✓'} {self._labels.pop(tool_call_id, name)}")
@@ -241,10 +242,7 @@ async def _at_work(session_id: str) -> int:
         return 0
 
 
-def main_argument(args: Any) -> str:
-    """The argument that says most about a call, on one short line."""
-    for value in args.values() if hasattr(args, "values") else ():
-        if isinstance(value, str) and value.strip():
-            line = redact(value.strip().splitlines()[0])
-            return line if len(line) <= 80 else line[:79] + "…"
-    return ""
+def _shown_argument(args: Any) -> str:
+    """The argument that says most about a call, on one short line without credentials."""
+    line = redact(next(iter(telling_argument(args).strip().splitlines()), ""))
+    return line if len(line) <= 80 else line[:79] + "…"

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from coding_agent.telling_argument import telling_argument
 from coding_agent.tools.visible_text import plain
 from lemon_agent import AgentToolResult
 from lemon_ai import ImageContent, TextContent
@@ -40,16 +41,12 @@ def kind_of(tool: str) -> str:
 
 def title_of(tool: str, args: Mapping[str, Any]) -> str:
     """A call in a line."""
-    main = next((args[name] for name in _MAIN if isinstance(args.get(name), str) and args[name].strip()), "")
-    line = " ".join(plain(str(main)).split())
+    line = " ".join(plain(telling_argument(args)).split())
     if tool in ("bash", "process") and line:
         text = f"`{line}`"
     else:
         text = f"{tool} {line}".strip()
     return text if len(text) <= TITLE_MAX else text[: TITLE_MAX - 1] + "…"
-
-
-_MAIN: Final = ("command", "path", "pattern", "url", "query", "prompt", "description", "action")
 
 
 def locations_of(tool: str, args: Mapping[str, Any], cwd: str) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from coding_agent.exporting.clean import Cleaner
+from coding_agent.telling_argument import telling_argument
 from lemon_ai import ImageContent, TextContent, ToolCall, ToolResultMessage
 
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_MAIN_ARGUMENTS: Final = ("command", "path", "file_path", "filePath", "pattern", "query", "url", "description", "code")
 _OLD_NEW: Final = (("old_text", "new_text"), ("oldText", "newText"), ("old_string", "new_string"))
 
 
@@ -59,13 +59,7 @@ def difference(cleaner: Cleaner, text: str) -> str:
 
 
 def _name(cleaner: Cleaner, made: ToolCall) -> str:
-    return f"<b>Call of {cleaner.html(made.name)}</b> <code>{cleaner.line(main_argument(made.arguments))}</code>"
-
-
-def main_argument(arguments: Mapping[str, Any]) -> str:
-    """The argument that says most about a call."""
-    named = (arguments[name] for name in _MAIN_ARGUMENTS if isinstance(arguments.get(name), str))
-    return next(named, next((value for value in arguments.values() if isinstance(value, str)), ""))
+    return f"<b>Call of {cleaner.html(made.name)}</b> <code>{cleaner.line(telling_argument(made.arguments))}</code>"
 
 
 def _badges(result: ToolResultMessage) -> str:

@@ -1,24 +1,16 @@
 """Pure. What a terminal says in words, however it is drawn."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from coding_agent.telling_argument import telling_argument
 from coding_agent.terminal.screen_text import one_line
-
-MAIN_ARGUMENTS: Final = ("command", "path", "file_path", "pattern", "query", "url", "name", "action", "description")
 
 
 def main_argument(args: Any) -> str:
-    """The argument that says most about a call, on one line."""
-    if not isinstance(args, Mapping):
-        return one_line(str(args)[:2_000]) if args else ""
-    for name in MAIN_ARGUMENTS:
-        if isinstance(args.get(name), str) and args[name].strip():
-            return one_line(args[name][:2_000])
-    for value in args.values():
-        if isinstance(value, str) and value.strip():
-            return one_line(value[:2_000])
-    return ""
+    """The argument that says most about a call, on one line; what is no object is shown as it is."""
+    said = telling_argument(args) if isinstance(args, Mapping) else str(args) if args else ""
+    return one_line(said[:2_000])
 
 
 def elapsed(seconds: float | None) -> str:
