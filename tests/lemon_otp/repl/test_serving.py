@@ -16,7 +16,7 @@ import pytest
 from attrs import define
 
 from lemon_otp import Pid, exit_signal, introspect, monitor, receive, repl, self_pid, sleep_s, spawn
-from lemon_otp.repl import serving
+from lemon_otp.repl import answering, serving
 from lemon_otp.repl.serving import CONNECTIONS_MAX, FEED_BYTES_MAX, PENDING_MAX
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION
 from lemon_otp.repl_shell import Asker, Unreachable
@@ -177,6 +177,50 @@ async def test_while_a_handler_holds_the_loop_the_thread_answers_with_the_stack_
     assert answer["held"]["pid"] is None or answer["held"]["holder"].startswith("<pid")
     assert any(frame["function"] == "hold" and "time.sleep" in frame["line"] for frame in answer["held"]["stack"])
     assert any(node["id"] == "attached" for node in answer["tree"])
+
+
+async def test_however_many_looks_are_asked_for_the_loop_goes_on_between_them(line: Line) -> None:
+    """One at a time is on the loop; the others wait for their turn, also those of other connections."""
+    passes = 0
+    seen: list[int] = []
+
+    def look(_: Any) -> dict[str, Any]:
+        seen.append(passes)
+        return {}
+
+    repl.add_operation(repl.Operation("look", look))
+    for number in range(30):
+        line.say(id=number, op="look")
+    heard = asyncio.gather(*[line.hear() for _ in range(1)])
+    for _ in range(30):
+        answer = await heard
+        assert answer[0]["ok"]
+        passes += 1
+        if len(seen) < 30 or _ < 29:
+            heard = asyncio.gather(line.hear())
+    assert len(seen) == 30
+
+
+async def test_every_look_is_answered_while_the_loop_is_held_up_also_when_another_asker_goes(path: Path) -> None:
+    """Nobody waits for the loop again once it is known to be held; who leaves does not take the turn of others along."""
+    answered = threading.Event()
+    answers: list[dict[str, Any]] = []
+
+    def ask_all() -> None:
+        with socket.socket(socket.AF_UNIX) as leaving, Asker(path) as asker:
+            leaving.connect(str(path))
+            leaving.sendall(b'{"op": "hello", "version": 1}\n' + b'{"op": "tree", "id": 1}\n' * 1)
+            leaving.close()
+            answers.extend(asker.ask("tree") for _ in range(5))
+        answered.set()
+
+    asking = asyncio.create_task(asyncio.to_thread(ask_all))
+    await asyncio.sleep(0)
+    assert answered.wait(20)  # on the loop: it is held up until all are answered
+    await asking
+    assert len(answers) == 5
+    assert all(answer["ok"] for answer in answers)
+    assert "held" in answers[-1]
 
 
 async def counts(request: Any, emit: repl.Emit) -> dict[str, Any]:
@@ -367,21 +411,23 @@ async def test_another_users_host_is_not_asked(path: Path, monkeypatch: pytest.M
     assert refused.value.code == "wrong_owner"
 
 
-async def test_a_mistake_of_ours_costs_one_answer_and_not_the_thread(line: Line, path: Path) -> None:
-    """Whatever is raised where nobody expected it is logged, and others are answered."""
+async def test_a_mistake_of_ours_costs_one_answer_and_not_the_thread(
+    line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is raised where nobody expected it is logged, and the next request is answered."""
+    wanted = answering.wanted
 
-    def broken(_: Any) -> Any:
-        return Broken()
+    def mistaken(request: Any, **more: Any) -> Any:
+        if request["op"] == "broken":
+            raise RuntimeError("a mistake")
+        return wanted(request, **more)
 
-    class Broken(dict[str, Any]):
-        def keys(self) -> Any:
-            raise RuntimeError("no keys")
-
-    repl.add_operation(repl.Operation("broken", broken))
+    monkeypatch.setattr(answering, "wanted", mistaken)
     line.say(id=1, op="broken")
-    assert (await line.hear() or {})["ok"] in (True, False)
     line.say(id=2, op="tree")
-    assert (await line.hear() or {})["ok"]
+    answer = await line.hear() or {}
+    assert (answer["id"], answer["ok"]) == (2, True)
+    assert "a mistake" in caplog.text
 
 
 async def test_too_many_askers_and_too_many_questions_are_refused(path: Path) -> None:
