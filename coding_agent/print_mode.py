@@ -95,7 +95,8 @@ class Printer:
             case ExtensionFailed(path, name, error):
                 self._progress(f"! extension {path}: {name}: {error}")
             case StorageFailed(message, unsaved):
-                waiting = f"{unsaved} entries are not stored yet: " if unsaved else ""
+                what = "entry is" if unsaved == 1 else "entries are"
+                waiting = f"{unsaved} {what} not stored yet: " if unsaved else ""
                 print(f"warning: {waiting}{message}", file=sys.stderr)
 
     def _print_json(self, event: SessionEvent) -> None:
@@ -169,6 +170,8 @@ async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOp
             interrupted = await _until_quiet(session, options.session_id, printer)
         if interrupted or not printer.went_well:
             break
+    if unsaved := await client.look(session, lambda store: store.unsaved):
+        print(f"warning: {unsaved} entries of this session could not be stored and are lost", file=sys.stderr)
     code = printer.finish()
     return 130 if interrupted else code
 

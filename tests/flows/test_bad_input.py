@@ -201,3 +201,18 @@ class answering:  # noqa: N801 - reads like a phrase
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.thread.join(timeout=5)
+
+
+@pytest.mark.requirement("PERS-10")
+def test_what_cannot_be_stored_is_said_once_and_at_the_end(machine):
+    """The prompts are answered; one line says why nothing is stored, one at the end what was lost by it."""
+    machine.session_dir.parent.mkdir(parents=True, exist_ok=True)
+    machine.session_dir.write_text("no folder")
+
+    done = machine.run("-p", "one", "two", "three", "--model", "scripted/echo")
+
+    assert (done.returncode, done.stdout) == (0, "three\n")
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 2
+    assert "Not a directory" in warnings[0]
+    assert "7 entries of this session could not be stored" in warnings[1]
