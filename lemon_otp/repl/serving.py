@@ -30,6 +30,7 @@ from lemon_otp.process import at_exit, current_runtime, exit_signal, self_pid, s
 from lemon_otp.repl import answering
 from lemon_otp.repl.connections import Connection, Pending, Taken
 from lemon_otp.repl.operations import Operation, Refusal
+from lemon_otp.repl.turns import LATER, Turns
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION, BadRequest, encode, failure, parse, skew
 
 _log: Final = logging.getLogger("lemon_otp")
@@ -85,6 +86,7 @@ class ControlSocket:
         self._wake_out, self._wake_in = socket.socketpair()
         self._stopped = False
         self._accept_at_s: float | None = None
+        self._turns = Turns(lambda look: self._runtime.post(self._on_loop, look), held_s)
         self._thread = threading.Thread(target=self._serve, daemon=True, name="lemon_otp control socket")
 
     def start(self) -> None:
@@ -150,7 +152,7 @@ class ControlSocket:
             pending
             for connection in self._connections
             for pending in connection.requests.values()
-            if not pending.is_claimed
+            if not pending.is_claimed and pending.deadline_s < LATER
         ]
 
     def _answer_late(self) -> None:
@@ -163,6 +165,7 @@ class ControlSocket:
                 self._close(connection)
         for pending in self._waiting():
             if pending.deadline_s <= now_s and pending.claim():
+                self._turns.held = True
                 operation, request = pending.operation, pending.request
                 self._answer(pending, answering.answer_held(self._run_here, operation, request, self._runtime))
 
@@ -292,7 +295,10 @@ class ControlSocket:
         connection.requests[request_id] = pending
         if not connection.greeted:
             connection.closing = True  # one question, one answer
-        self._runtime.post(self._on_loop, pending)
+        if operation.kind == "look":
+            self._turns.add(pending)
+        else:
+            self._runtime.post(self._on_loop, pending)
 
     def _cancel(self, connection: Connection, request_id: Any) -> None:
         pending = connection.requests.pop(request_id, None)
@@ -314,13 +320,16 @@ class ControlSocket:
 
     def _answer(self, pending: Pending, answer: Mapping[str, Any], *, more: bool = False) -> None:
         connection, request_id = pending.connection, pending.request.get("id")
-        if connection.closed or pending.cancelled or connection.requests.get(request_id) is not pending:
-            return  # it was told already that this is done when the loop goes on
-        if not more:
-            connection.requests.pop(request_id, None)
-        self._say(connection, answer if request_id is None else {**answer, "id": request_id})
-        if not more:
-            self._leave_if_idle(connection)
+        try:
+            if connection.closed or pending.cancelled or connection.requests.get(request_id) is not pending:
+                return  # it was told already that this is done when the loop goes on
+            if not more:
+                connection.requests.pop(request_id, None)
+            self._say(connection, answer if request_id is None else {**answer, "id": request_id})
+            if not more:
+                self._leave_if_idle(connection)
+        finally:
+            self._turns.over(pending)
 
     def _event(self, pending: Pending, event: Any) -> None:
         pending.taken += 1
@@ -400,12 +409,15 @@ class ControlSocket:
 
     def _end(self, pending: Pending) -> None:
         pending.cancelled = True
+        if not self._stopped:
+            self._turns.over(pending)
         self._runtime.post(self._end_feed, pending)
 
     # The loop.
 
     def _on_loop(self, pending: Pending) -> None:
         operation, request = pending.operation, pending.request
+        self._turns.held = False
         if pending.cancelled or (not pending.claim() and operation.kind != "act"):
             return
         if operation.kind == "look":
