@@ -157,7 +157,8 @@ class Desk:
 
     async def _done(self, action: str, args: dict[str, Any], timeout_s: float, limit: int) -> AgentToolResult:
         from coding_agent.tools.browser_answers import picture_result, refusal, result
-        from coding_agent.tools.browser_session import BrowserSession, Failed
+        from coding_agent.tools.browser_session import BrowserSession
+        from coding_agent.tools.browser_worker import Failed
         from lemon_otp import CallFailed
 
         try:
@@ -196,7 +197,8 @@ class Desk:
 
     async def _opened(self, action: str) -> "Pid":
         from coding_agent.tools import background_supervisor
-        from coding_agent.tools.browser_session import BrowserSession, Start
+        from coding_agent.tools.browser_session import BrowserSession
+        from coding_agent.tools.browser_worker import Start
         from coding_agent.tools.program_keeper import ProgramKeeper
 
         async with self._opening:

@@ -14,7 +14,7 @@ from lemon_agent import AgentToolResult, ToolError, external_content
 from lemon_ai import ImageContent
 
 if TYPE_CHECKING:
-    from coding_agent.tools.browser_session import Failed
+    from coding_agent.tools.browser_worker import Failed
 
 CUT: Final = "\n[... cut ...]"
 PICTURE_BYTES_MAX: Final = 4_500_000
