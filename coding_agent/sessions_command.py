@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     if argv[:1] in (["live"], ["stop"]):  # about what runs, not about files
         from coding_agent.serving import live_command
 
-        return getattr(live_command, argv[0])(argv[1:])  # type: ignore[no-any-return]
+        return (live_command.live if argv[0] == "live" else live_command.stop)(argv[1:])
     arguments = _parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:

@@ -171,4 +171,4 @@ def _without_images(message: AgentMessage) -> AgentMessage:
     if not isinstance(content, tuple) or not any(isinstance(block, ImageContent) for block in content):
         return message
     blocks = tuple(NO_IMAGE if isinstance(block, ImageContent) else block for block in content)
-    return evolve(message, content=blocks)  # type: ignore[misc]
+    return evolve(message, content=blocks)  # type: ignore[misc]  # whatever has content is an attrs value

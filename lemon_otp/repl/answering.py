@@ -120,8 +120,11 @@ def answer_held(run: Callable[..., Any], operation: Operation, request: Mapping[
     """
     from lemon_otp.repl import frames  # not needed by a loop that answers
 
-    held = {"partial": "the event loop is held up; this is what another thread can see", "held": frames.held(runtime)}
-    why = f"the event loop is held up by {held['held']['holder']}"  # type: ignore[index]
+    held: dict[str, Any] = {
+        "partial": "the event loop is held up; this is what another thread can see",
+        "held": frames.held(runtime),
+    }
+    why = f"the event loop is held up by {held['held']['holder']}"
     if operation.kind == "act":
         return {"ok": True, "queued": True, "text": f"{why}; {operation.name} is done when it goes on", **held}
     if operation.kind == "feed":

@@ -29,9 +29,11 @@ class Connection:
     written: list[dict] = field(factory=list)
     answers: dict[str, Any] = field(factory=dict)
     _number: int = 0
+    _news: asyncio.Event = field(factory=asyncio.Event)
 
     def write(self, message: dict) -> None:
         self.written.append(json.loads(json.dumps(message)))
+        self._news.set()
 
     async def send(self, **message: Any) -> None:
         await self.agent.wire.take(json.dumps({"jsonrpc": "2.0", **message}).encode())
@@ -48,10 +50,11 @@ class Connection:
     async def until(self, fits: Any) -> dict:
         async with asyncio.timeout(PATIENCE_S):
             while True:
+                self._news.clear()
                 for message in self.written:
                     if fits(message):
                         return message
-                await asyncio.sleep(0.01)
+                await self._news.wait()
 
     async def open(self, **capabilities: Any) -> str:
         await self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
