@@ -104,7 +104,8 @@ class AcpSession:
             if not ready.done():
                 ready.set_exception(error if isinstance(error, Exception) else BadUsage("the session was not opened"))
             return
-        ready.set_result(None)
+        if not ready.done():  # whoever asked may have gone meanwhile
+            ready.set_result(None)
         await receive(lambda message: isinstance(message, _Close))
         await self.desk.close()
 
