@@ -215,7 +215,7 @@ def _node(process: Process | None, child: Child | None, below: tuple[TreeNode, .
         if module is None and process is not None:
             module = module_of(process)
         if type(node_id) is not str:
-            node_id = str.__str__(node_id) if isinstance(node_id, str) else _foreign(node_id)
+            node_id = str.__str__(node_id) if isinstance(node_id, str) else in_words(node_id)
         if process is None:
             state: State = "restarting" if child.restarting else "stopped"
             return TreeNode(node_id, None, module, kind, state, {}, below, 0, restarts)
@@ -280,8 +280,8 @@ def info(pid: Pid | Name) -> ProcessInfo:
         module=module_of(process),
         initial_call=process.initial_call(),
         state=state_of(process),
-        exit_reason=None if process.exit_reason is ALIVE else _foreign(process.exit_reason),
-        current_message=_foreign(payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
+        exit_reason=None if process.exit_reason is ALIVE else in_words(process.exit_reason),
+        current_message=in_words(payload(process.last_message)) if working else None,  # type: ignore[attr-defined]
         current_age_s=age_s(process),
         mailbox_length=len(box),
         messages_handled=process.handled,
@@ -292,7 +292,7 @@ def info(pid: Pid | Name) -> ProcessInfo:
         ancestors=tuple(process.ancestors()),
         trap_exit=process.trap,
         facts=facts_of(process),
-        held_state=_foreign(held, 500) if server else None,
+        held_state=in_words(held, 500) if server else None,
         memory_bytes=size_estimate(process, process.facts, held, *list(box)[:100]),
         stack=tuple(_frame_line(frame) for frame in process.get_stack()),
     )
@@ -301,7 +301,7 @@ def info(pid: Pid | Name) -> ProcessInfo:
 def messages(pid: Pid | Name, *, limit: int = 20) -> list[str]:
     """The oldest messages that wait in a process's mailbox, each in a few words."""
     process = _resolved(pid)
-    return [_foreign(payload(message)) for message in list(process.mailbox or ())[:limit]]
+    return [in_words(payload(message)) for message in list(process.mailbox or ())[:limit]]
 
 
 def state_of(process: Process) -> State:
@@ -322,13 +322,13 @@ def facts_of(process: Process) -> dict[str, str]:
     if not facts:
         return {}
     return {
-        key: value if type(value) is str and len(value) < 80 else _foreign(value)
+        key: value if type(value) is str and len(value) < 80 else in_words(value)
         for key, value in list(facts.items())[:FACTS_MAX]
     }
 
 
-def _foreign(value: Any, limit: int = TEXT_MAX) -> str:
-    """A value of a process's own in a few words, without running code of the value's."""
+def in_words(value: Any, limit: int = TEXT_MAX) -> str:
+    """Any value in a few words, at most `limit` characters, without running code of the value's."""
     from lemon_otp.bounded import bounded  # few facts are anything but short texts
 
     return bounded(value, limit)

@@ -13,7 +13,7 @@ from attrs import define, field
 from coding_agent.metrics import series
 from coding_agent.metrics.living import Living
 from coding_agent.metrics.series import LABELS_MAX, Event
-from lemon_otp import Pid, monotonic_s, self_pid, telemetry
+from lemon_otp import Pid, introspect, monotonic_s, self_pid, telemetry
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -204,7 +204,7 @@ class Metrics:
 
     def _bounded(self, label: str, value: Any) -> str:
         """A label's value without its key; `other` once there are too many different ones."""
-        named = (getattr(value, "name", None) or "unnamed") if isinstance(value, Pid) else str(value)
+        named = (value.name or "unnamed") if isinstance(value, Pid) else _text(value)
         text = named.partition("[")[0][:100]
         if not text.isascii():  # half of a surrogate pair in one label would make the whole page unreadable
             text = text.encode("utf-8", "replace").decode()
@@ -216,7 +216,12 @@ class Metrics:
 
 
 def _hashable(value: Any) -> Any:
-    return value if isinstance(value, Pid | int | None) else str(value)
+    return value if isinstance(value, Pid | int | None) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A text as it is, anything else in a few words: a child's id may be any object."""
+    return value if type(value) is str else introspect.in_words(value, 100)
 
 
 def _keep(children: dict[Any, Any], values: Any, child: Any) -> None:

@@ -168,11 +168,16 @@ def _named(pid: Pid) -> str:
     supervisor: Any = info.parent
     child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]  # its own process
     if child is not None:
-        return str(child.spec.id)
+        return _text(child.spec.id)
     return (info.module or "process").rpartition(".")[2]
 
 
 def _words(value: Any) -> str:
     if isinstance(value, Pid):
         return f"{_named(value)} <{value.id}>"[:120]
-    return str(value)[:120] if isinstance(value, str | int | float) else type(value).__name__
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """A text as it is, anything else in a few words: a child's id may be any object."""
+    return value[:120] if type(value) is str else introspect.in_words(value)

@@ -102,6 +102,26 @@ async def test_how_runs_and_calls_end_is_bounded_as_well(host):
     assert samples(metrics)[("lemon_run_seconds_count", "other")] == 50
 
 
+class Nameless:
+    """Whatever is asked of it raises."""
+
+    def __str__(self):
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+async def test_a_child_whose_id_is_an_object_is_counted_as_any_other(host):
+    """It is not asked what it is called: a handler that raised would never be called again."""
+    metrics = Metrics.start()
+    for child in (Nameless(), ("a", 2), 10**6_000, None):
+        telemetry.execute(("lemon_otp", "supervisor", "restart"), {}, {"supervisor": "s", "id": child})
+    counted = samples(metrics)
+    assert counted[("lemon_supervisor_restarts_total", "Nameless()", "s")] == 1
+    assert counted[("lemon_supervisor_restarts_total", "('a', 2)", "s")] == 1
+    assert counted[("lemon_telemetry_handler_failures_total",)] == 0
+
+
 async def test_nothing_is_kept_of_a_run_that_was_killed(host):
     """Its tools never say that they ended; the host forgets them with the run."""
 
