@@ -26,7 +26,7 @@ from coding_agent.errors import BadUsage, SessionBusy, SessionCrashed
 from coding_agent.events import CompactionEnd, SessionEvent, SessionReset
 from coding_agent.hosting import input as prompts
 from coding_agent.hosting.desk_events import DeskEvent, Ended, Opened
-from coding_agent.hosting.dialogs import Dialogs, Shown
+from coding_agent.hosting.dialogs import Closed, Dialogs, Shown
 from coding_agent.hosting.open_sessions import OpenSession
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.required_credential import require_credential
@@ -224,6 +224,8 @@ class Desk:
         session.clients += 1
         before, deaf = self._session, self._deaf
         self._session, self._deaf = session, None  # at once, so that nobody finds the desk without one
+        for question in before.dialogs.open if before is not None else ():
+            self.tell(Closed(question.id, False))  # this client can answer it no longer
         self.tell(Opened(session.session_id, reason))
         if self.host.hooks is not None and reason in ("new", "switch", "fork", "clone"):
             self.host.hooks.has_gone(reason, self)

@@ -54,7 +54,7 @@ def test_continue_recalls_what_was_asked(machine):
 def test_every_event_is_a_line_of_json_and_every_message_is_stored_in_the_order_told(machine):
     """
     The events of a run with two tool calls come in the seed's order, and the session file holds exactly the messages
-    told, each once, in the same order, under the entry ids told. The first line is the header that the file begins with.
+    told, each once, in the same order, under the entry ids told. The first line is the header of that file.
     """
     (machine.project / "one.txt").write_text("first\n")
     (machine.project / "two.txt").write_text("second\n")

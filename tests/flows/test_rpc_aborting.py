@@ -103,6 +103,21 @@ def test_a_permission_question_is_answered_through_the_protocol(
         assert asking.ask("get_permissions")["remembered"] == question["rules"]
 
 
+def test_a_question_of_a_session_that_is_left_is_closed(asking: RpcClient, machine: Machine):
+    """Before the other session is told of; a late answer does nothing, and the call is told as refused."""
+    asking.run("first")
+    file = asking.ask("get_state")["sessionFile"]
+    asking.ask("prompt", message='@tool bash {"command": "touch late"}\n@turn\n@text done')
+    question = asking.until(lambda message: message.get("kind") == "permission")
+    asking.ask("new_session")
+    marks = [message["type"] for message in asking.seen if message["type"] in ("extension_ui_closed", "session_opened")]
+    assert marks[-2:] == ["extension_ui_closed", "session_opened"]
+    asking.answer(question, value="Allow once")
+    asking.ask("switch_session", sessionPath=file)
+    assert asking.ask("get_messages")["messages"][-1]["isError"] is True
+    assert not (machine.project / "late").exists()
+
+
 def test_an_answer_that_is_no_option_is_a_no(asking: RpcClient, machine: Machine):
     """Whatever is no clear yes refuses the call; the run goes on."""
     asking.ask("prompt", message='@tool bash {"command": "touch made"}\n@turn\n@text done')
