@@ -22,7 +22,7 @@ from lemon_otp.gen_server import stop as stop_server
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.process import current_runtime, exit_signal, monitor, receive, send
-from lemon_otp.repl.finding import find, supervised, tree_id
+from lemon_otp.repl.finding import child_id, find, supervised, tree_id
 from lemon_otp.repl.operations import Answer, Refusal
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.supervisor import Supervisor
@@ -63,7 +63,7 @@ async def stop(request: Mapping[str, Any]) -> Answer:
         return {"text": f"{name} has not ended within {STOP_S:g} s; `kill` ends it", "ended": False}
     if process.exit_reason is ALIVE:
         return {"text": f"{name} goes on after a request to shut down; `kill` ends it", "ended": False}
-    again = "" if found is None or _is_dynamic(found[0]) else f"; `restart {found[1].spec.id}` starts it again"
+    again = "" if found is None or _is_dynamic(found[0]) else f"; `restart {child_id(found[1])}` starts it again"
     return {"text": f"stopped {name} (pid {process.id}){again}", "reason": bounded(process.exit_reason, 200)}
 
 
@@ -74,7 +74,7 @@ async def restart(request: Mapping[str, Any]) -> Answer:
     if stopped is not None:
         supervisor, child = stopped
         pid = await Supervisor.restart_child(supervisor, child.spec.id, timeout_s=STOP_S)
-        return {"text": f"started {child.spec.id} again as pid {_number(pid)}", "pid": _number(pid)}
+        return {"text": f"started {child_id(child)} again as pid {_number(pid)}", "pid": _number(pid)}
     process = find(target, alive=True, exact=True)
     found = supervised(process)
     if found is None:
@@ -82,14 +82,14 @@ async def restart(request: Mapping[str, Any]) -> Answer:
     supervisor, child = found
     if _is_dynamic(supervisor):
         if child.spec.restart == "temporary":
-            raise Refusal(f"{child.spec.id} is temporary: its supervisor does not start it again", "temporary")
+            raise Refusal(f"{child_id(child)} is temporary: its supervisor does not start it again", "temporary")
         await _signal(process, "kill")
-        return {"text": f"killed {child.spec.id} (pid {process.id}).{await _successor(found, process)}"}
+        return {"text": f"killed {child_id(child)} (pid {process.id}).{await _successor(found, process)}"}
     if child.spec.restart == "temporary":
-        raise Refusal(f"{child.spec.id} is temporary: its supervisor would forget it", "temporary")
+        raise Refusal(f"{child_id(child)} is temporary: its supervisor would forget it", "temporary")
     await Supervisor.terminate_child(supervisor, child.spec.id, timeout_s=STOP_S)
     pid = await Supervisor.restart_child(supervisor, child.spec.id, timeout_s=STOP_S)
-    return {"text": f"restarted {child.spec.id}: pid {process.id} is now {_number(pid)}", "pid": _number(pid)}
+    return {"text": f"restarted {child_id(child)}: pid {process.id} is now {_number(pid)}", "pid": _number(pid)}
 
 
 async def suspend(request: Mapping[str, Any]) -> Answer:
@@ -185,7 +185,7 @@ def _stopped_child(target: str) -> tuple[Process, Child] | None:
         kept = introspect.children_kept_by(process)
         if kept is not None and not isinstance(kept, Crowd):
             for child in kept.listed():
-                if child.pid is None and not child.restarting and str(child.spec.id) == target:
+                if child.pid is None and not child.restarting and child_id(child) == target:
                     return process, child
     return None
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from lemon_otp import introspect
-from lemon_otp.bounded import bounded
 from lemon_otp.children import Child
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE
@@ -90,10 +89,13 @@ def supervised(process: Process) -> tuple[Process, Child] | None:
     return None if supervisor is None or child is None else (supervisor, child)
 
 
+def child_id(child: Child) -> str:
+    """What a supervisor calls a child, as the tree shows it."""
+    spec_id = child.spec.id
+    return spec_id if isinstance(spec_id, str) else introspect.in_words(spec_id)
+
+
 def tree_id(process: Process) -> str:
     """What the tree calls the process."""
     found = supervised(process)
-    if found is not None:
-        spec_id = found[1].spec.id
-        return spec_id if isinstance(spec_id, str) else bounded(spec_id, 80)
-    return process.name or process.label or introspect.function_name(process)
+    return process.name or process.label or introspect.function_name(process) if found is None else child_id(found[1])

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from lemon_otp import exit_signal, repl, send, sleep_s, spawn, whereis
-from tests.lemon_otp.repl.conftest import ask, keeper, passes, refused
+from lemon_otp import Supervisor, exit_signal, repl, send, sleep_s, spawn, whereis
+from tests.lemon_otp.repl.conftest import Hostile, Keeper, ask, keeper, passes, refused
 
 pytestmark = pytest.mark.usefixtures("top")
 
@@ -29,6 +29,15 @@ async def test_who_is_acted_on_must_be_said_in_full() -> None:
     assert code == "ambiguous"
     assert f"keeper (pid {keeper().id})" in text
     assert "started it again" in (await ask("kill", target="session[b"))["text"]
+
+
+async def test_a_child_whose_id_is_an_object_stops_nobody_from_acting() -> None:
+    """It is called what the tree calls it, and is not asked itself."""
+    await Supervisor.start_child("top", Keeper.child_spec(None, id=Hostile()))
+    await ask("stop", target="Hostile()")
+    await ask("stop", target="keeper")
+    assert (await ask("restart", target="keeper"))["pid"] == keeper().id
+    assert "started Hostile() again" in (await ask("restart", target="Hostile()"))["text"]
 
 
 async def test_a_process_that_is_busy_is_killed_all_the_same() -> None:
