@@ -37,7 +37,7 @@ class SocketChannel:
     """Commands down and events up, as the objects of the protocol. Made with `SocketChannel.open`.
 
     Attributes:
-        session: The id of the session it began with.
+        session: The id of the session it looks at.
         cwd: The folder that session works in.
         host_left: The host has ended the connection, not we.
     """
@@ -111,7 +111,10 @@ class SocketChannel:
             given = {"id": command["id"]} if "id" in command else {}
             if not answer.done():
                 answer.set_result({**{name: value for name, value in message.items() if name != "id"}, **given})
-        elif self._take is None:
+            return
+        if message.get("type") == "session_opened":
+            self.session = str(message.get("sessionId"))
+        if self._take is None:
             self._early.append(message)
         else:
             self._take(message)

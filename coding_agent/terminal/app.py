@@ -14,6 +14,8 @@ WITHOUT_EXTRA = "this is the plain terminal; for the full one: pip install 'lemo
 
 def farewell(view: View, options: TerminalOptions) -> str:
     """How to come back, for whoever leaves; nothing where nothing was said."""
+    if view.close_reason is not None:
+        return ""  # whoever opened the connection says what became of the host
     if options.is_guest:
         return f"the session goes on; come back with: python -m coding_agent attach {view.session_id[:13]}\n"
     return "come back with: python -m coding_agent --continue\n" if view.message_count else ""

@@ -19,11 +19,11 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path, {"LEMON_LOCAL_SERVERS": "off"})
 
 
-def terminal(host: Served, *arguments: str) -> pexpect.spawn:
-    """`attach` in a terminal that draws nothing, so that what is expected comes as it is."""
+def terminal(host: Served, *arguments: str, kind: str = "dumb") -> pexpect.spawn:
+    """`attach` in a terminal that by default draws nothing, so that what is expected comes as it is."""
     return pexpect.spawn(
         sys.executable, ["-m", "coding_agent", "attach", *arguments], cwd=str(host.machine.project),
-        env={**host.machine.env(), "TERM": "dumb"}, encoding="utf-8", timeout=30, dimensions=(30, 100),
+        env={**host.machine.env(), "TERM": kind}, encoding="utf-8", timeout=30, dimensions=(30, 120),
     )  # fmt: skip
 
 
@@ -71,13 +71,19 @@ def test_a_question_is_answered_at_either_terminal(machine):
         assert ended(person) == 0
 
 
-def test_the_end_of_the_host_is_told_and_ends_the_terminal(machine):
-    """SIGKILL of the host: the person is told, and the program ends with 1."""
+@pytest.mark.parametrize("kind", ["dumb", "xterm-256color"])
+def test_the_end_of_the_host_is_told_and_ends_the_terminal(machine, kind):
+    """SIGKILL of the host: the person is told, with the session they were in last, and the program ends with 1."""
     with served(machine) as host:
-        person = terminal(host)
-        person.expect("> ")
+        person = terminal(host, kind=kind)
+        person.expect("> " if kind == "dumb" else "ready")
+        first = host.live()[0]["id"]
+        person.send("/new\r")
+        person.expect("a new session")
+        last = next(session["id"] for session in host.live() if session["id"] != first)
         os.kill(host.os_pid, signal.SIGKILL)
-        person.expect("the host has ended; what was said is stored")
+        person.expect(rf"the host has ended; what was said is stored: session {last}")
+        assert "goes on" not in person.before
         assert ended(person) == 1
 
 
