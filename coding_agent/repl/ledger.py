@@ -209,10 +209,6 @@ class Ledger:
 
     # For whoever looks.
 
-    def run_of(self, session_id: str) -> Run | None:
-        """The run of a session that is going on."""
-        return self.running().get(session_id)
-
     def running(self) -> dict[str, Run]:
         """The runs that go on, by their sessions."""
         return {run.session_id: run for run in list(self.runs.values()) if alive(run.loop)}

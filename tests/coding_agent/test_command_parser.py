@@ -25,5 +25,5 @@ def test_a_command_below_a_command_names_its_own_help() -> None:
     parser = CommandParser(prog="python -m coding_agent models")
     parser.add_subparsers(required=True).add_parser("list")
 
-    with pytest.raises(BadUsage, match="--nonsense; see models --help$"):
+    with pytest.raises(BadUsage, match=r"--nonsense; see models --help$"):
         parser.parse_args(["list", "--nonsense"])

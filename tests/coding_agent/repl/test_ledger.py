@@ -120,7 +120,7 @@ async def test_a_run_whose_process_was_killed_is_forgotten(kept: Ledger) -> None
     await settle()
     exit_signal(loop.pid, "kill")
     await settle()
-    assert kept.run_of("s1") is None
+    assert kept.running() == {}
     assert kept.details() == {}
     Loop("s2")
     await settle()
