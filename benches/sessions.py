@@ -151,9 +151,10 @@ def open_rows() -> list[Row]:
     peak = int(done.stdout)
     memory: Row = {
         "metric": f"{title}: peak memory of the whole process",
-        "value_bytes": peak,
+        "value_us": peak,
+        "unit": "bytes",
         "limit": f"{MEMORY_LIMIT:g}x the file",
-        "limit_bytes": round(size * MEMORY_LIMIT),
+        "limit_us": round(size * MEMORY_LIMIT),
         "ratio": round(peak / size, 2),
     }
     return [_row(title, pairs, OPEN_LIMIT, "json.loads over its lines"), memory]
