@@ -1,4 +1,4 @@
-"""What a program can do with a running session. Every function takes the session's pid or address.
+"""Edge. What a program can do with a running session. Every function takes the session's pid or address.
 
 All of them raise `CallFailed` when the session is not there or dies before it answers; cancelling one leaves the
 session as it is.

@@ -1,4 +1,4 @@
-"""The program: arguments, signals, start, wait, stop.
+"""Edge. The program: arguments, signals, start, wait, stop.
 
 Applications start in the order of their dependencies and stop in reverse (seed "BEAM Agent Architecture", Current
 Supervision Structure). The first interrupt ends the run and stores what there is; a second one ends the program.

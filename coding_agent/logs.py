@@ -1,4 +1,4 @@
-"""Where the program's own warnings and crash reports go: a private file, so that a person's terminal stays theirs.
+"""Edge. Where the program's own warnings and crash reports go: a private file; a person's terminal stays theirs.
 
 Whatever is written has gone through redaction: the values of our environment that look like secrets by their names, and
 everything that looks like a secret by itself.

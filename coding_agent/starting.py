@@ -1,4 +1,4 @@
-"""What a session is started with, worked out from the settings: its file, its tools, its limits, its credentials."""
+"""Edge. What a session is started with, worked out from the settings: file, tools, limits, credentials."""
 
 from collections.abc import Mapping
 from functools import partial

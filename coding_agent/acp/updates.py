@@ -1,4 +1,4 @@
-"""What happens in a session as the updates an editor is sent; holds which tool calls it knows of.
+"""Pure. What happens in a session as the updates an editor is sent; holds which tool calls it knows of.
 
 Text and thoughts go out as they come. A call is announced when the model begins to write it and ends exactly once,
 whatever becomes of the run.

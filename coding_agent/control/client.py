@@ -1,4 +1,4 @@
-"""Ask a running host something through its socket. Plain blocking code: the asker needs no event loop."""
+"""Edge. Ask a running host something through its socket. Plain blocking code: the asker needs no event loop."""
 
 import json
 import os

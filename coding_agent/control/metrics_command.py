@@ -1,4 +1,4 @@
-"""`python -m coding_agent metrics`: print the Prometheus series of the hosts of this user that count."""
+"""Edge. `python -m coding_agent metrics`: print the Prometheus series of the hosts of this user that count."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`python -m coding_agent report`: one file with what somebody needs to understand what went wrong, without secrets.
+"""Edge. `python -m coding_agent report`: one file with what it takes to understand what went wrong, without secrets.
 
 It holds versions, settings, the log's end, the newest crash files, and of every running host its tree, what its flight
 recorder remembers, and how its loop, streams and sessions stand. Left out are arguments of tools and what crashed

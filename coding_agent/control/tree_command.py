@@ -1,4 +1,4 @@
-"""`python -m coding_agent tree`: print the supervision tree of every host of this user that runs now."""
+"""Edge. `python -m coding_agent tree`: print the supervision tree of every host of this user that runs now."""
 
 import json
 import os

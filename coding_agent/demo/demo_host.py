@@ -1,4 +1,4 @@
-"""`python -m coding_agent demo-host`: a host with a busy tree in which things have gone wrong, until it is interrupted.
+"""Edge. `python -m coding_agent demo-host`: a host with a busy tree in which things went wrong, until interrupted.
 
 It takes what an ordinary start takes, such as `--observe` and `--metrics`; its sessions and working folder are
 temporary.

@@ -1,4 +1,4 @@
-"""What a server answered, as a tool's result: bounded, readable, and marked as somebody else's words."""
+"""Pure. What a server answered, as a tool's result: bounded, readable, and marked as somebody else's words."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""`python -m coding_agent repl`: look into a running host and act on what runs there; or into a host made for a look.
+"""Edge. `python -m coding_agent repl`: look into a running host and act on it; or into a host made for a look.
 
 Exit codes: 0 done, 1 the answer is an error or no host answers, 2 the command cannot be understood.
 """

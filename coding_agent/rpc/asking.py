@@ -1,4 +1,4 @@
-"""Commands about how things stand, and about what the session may do: state, totals, permissions, budget, exports."""
+"""Edge. Commands about how things stand, and what the session may do: state, totals, permissions, budget, exports."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Commands about how the conversation is held: model and thinking, queues, tools, what goes by itself."""
+"""Edge. Commands about how the conversation is held: model and thinking, queues, tools, what goes by itself."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The commands of the protocol by name. What adds one puts it here before a client speaks."""
+"""Value. The commands of the protocol by name. What adds one puts it here before a client speaks."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Commands about where the conversation is: other sessions, forks, the tree of this one, what stands in it."""
+"""Edge. Commands about where the conversation is: other sessions, forks, the tree of this one, what stands in it."""
 
 import asyncio
 from pathlib import Path

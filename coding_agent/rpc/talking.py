@@ -1,4 +1,4 @@
-"""Commands about the conversation itself: prompts and what waits behind them, the end of a run, the user's commands."""
+"""Edge. Commands about the conversation itself: prompts and what waits behind them, its end, the user's commands."""
 
 from typing import TYPE_CHECKING, Any, Final
 
