@@ -22,6 +22,9 @@ TRIES: Final = 5
 
 ERROR_TEXT_MAX: Final = 500
 
+_RAISED: Final = (Exception, asyncio.CancelledError)
+"""What a look may raise: also that something it reads was cancelled, which nobody has asked of the looker."""
+
 _log: Final = logging.getLogger("lemon_otp")
 
 
@@ -58,7 +61,7 @@ def look(operation: Operation, request: Mapping[str, Any]) -> Answer | Later:
     """Run a look where the caller stands."""
     try:
         answer: Any = operation.run(request)
-    except Exception as error:
+    except _RAISED as error:
         return failed(error)
     looked: Answer | Later = answer
     return looked
@@ -91,7 +94,7 @@ def finished(answer: Answer | Later) -> dict[str, Any]:
     try:
         value = answer.finish() if isinstance(answer, Later) else answer
         return {"ok": True, **value}
-    except Exception as error:
+    except _RAISED as error:
         return failed(error)
 
 
@@ -129,14 +132,14 @@ def answer_held(run: Callable[..., Any], operation: Operation, request: Mapping[
         return {"ok": True, "queued": True, "text": f"{why}; {operation.name} is done when it goes on", **held}
     if operation.kind == "feed":
         return {**failure(f"{why}; nothing can be followed until it goes on", "held"), **held, "end": True}
-    error: Exception | None = None
+    error: BaseException | None = None
     for _ in range(TRIES):
         try:
             answer = run(operation.run, request)
             return {**finished(answer), **held}
         except Refusal as refusal:
             return {**failed(refusal), **held}
-        except Exception as caught:  # read while it was changed
+        except _RAISED as caught:  # read while it was changed
             error = caught
     assert error is not None
     return {**failed(error), **held}

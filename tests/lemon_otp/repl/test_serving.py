@@ -205,6 +205,30 @@ async def test_however_many_looks_are_asked_for_the_loop_goes_on_between_them(li
     assert len(set(seen)) == 30
 
 
+async def test_a_look_that_meets_something_cancelled_is_answered_and_keeps_nobody_waiting(line: Line) -> None:
+    """`result()` of a cancelled future raises what is no ordinary exception."""
+
+    def meets(_: Any) -> dict[str, Any]:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return {"value": future.result()}
+
+    def later(_: Any) -> Any:
+        def finish() -> Any:
+            raise asyncio.CancelledError
+
+        return repl.Later(finish)
+
+    repl.add_operation(repl.Operation("meets", meets), repl.Operation("later", later))
+    for number, op in enumerate(("meets", "later")):
+        line.say(id=number, op=op)
+        answer = await line.hear()
+        assert answer is not None
+        assert (answer["ok"], "CancelledError" in answer["error"]) == (False, True)
+    line.say(id=9, op="apps")
+    assert (await line.hear() or {})["ok"]
+
+
 async def test_every_look_is_answered_while_the_loop_is_held_up_also_when_another_asker_goes(path: Path) -> None:
     """Nobody waits for the loop again once it is known to be held; who leaves does not take others' turns along."""
     answered = threading.Event()
