@@ -307,6 +307,9 @@ class SessionError(CodingAgentError):
 class SessionNotFound(SessionError):
     """There is no such session file."""
 
+    def problem(self) -> str:
+        return "there is no such session file; `sessions list` prints where yours are"
+
 
 @define(eq=False)
 class NotASession(SessionError):

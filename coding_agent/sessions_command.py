@@ -17,6 +17,7 @@ from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
 from coding_agent.exporting.save import write_new
+from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
 from coding_agent.storage.listing import list_sessions
@@ -29,6 +30,8 @@ from coding_agent.storage.tree import ROOT, SessionTree
 
 FAILED: Final = 2
 DAMAGED: Final = 1
+LOOKED_AT: Final = 256 * 1024
+"""Bytes of each file in which `list` looks for a name and the first words."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -96,8 +99,11 @@ def _list(arguments: argparse.Namespace) -> int:
     sessions = list_sessions(directory, arguments.cwd)
     if arguments.json:
         return _print_json([session.to_json() for session in sessions])
+    told = {one.path: one for one in listed_sessions(directory, arguments.cwd, (), bytes_max=LOOKED_AT)}
     for session in sessions:
         _say(f"{iso(session.created_ms)}  {session.id}  {session.cwd or '-'}  {session.path}")
+        if (one := told.get(session.path)) is not None:
+            _say(f"    {_first_line(one.name or one.first_message)}")
     if not sessions:
         print(f"no sessions in {directory}", file=sys.stderr)
     return 0
@@ -203,7 +209,11 @@ def _export(arguments: argparse.Namespace) -> int:
         if arguments.output is None:
             _say(text, end="")
         else:
-            write_new(arguments.output, [text])
+            try:
+                path = write_new(arguments.output, [text])
+            except FileExistsError:
+                return _fail(f"{arguments.output} is there already and is left as it is; give another name with -o")
+            print(f"wrote {path}", file=sys.stderr)
     return 0
 
 

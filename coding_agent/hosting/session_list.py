@@ -50,25 +50,28 @@ class ListedSession:
         }
 
 
-def listed_sessions(session_dir: Path, cwd: str | None, live: Collection[str]) -> list[ListedSession]:
+def listed_sessions(
+    session_dir: Path, cwd: str | None, live: Collection[str], *, bytes_max: int = FILE_BYTES_MAX
+) -> list[ListedSession]:
     """The sessions of a folder, the one written last first; of one working folder when `cwd` is given.
 
     Args:
         session_dir: Where session files lie.
         cwd: The working folder.
         live: Ids of the sessions that run here.
+        bytes_max: How much of each file is looked at.
     """
-    found = [_listed(summary, summary.id in live) for summary in list_sessions(session_dir, cwd)]
+    found = [_listed(summary, summary.id in live, bytes_max) for summary in list_sessions(session_dir, cwd)]
     return sorted(found, key=lambda one: one.updated_ms, reverse=True)
 
 
-def _listed(summary: SessionSummary, live: bool) -> ListedSession:
+def _listed(summary: SessionSummary, live: bool, bytes_max: int) -> ListedSession:
     name, first, count, read = None, None, 0, 0
     try:
         with summary.path.open("rb") as file:
-            for line in file:
+            while line := file.readline(bytes_max):
                 read += len(line)
-                if read > FILE_BYTES_MAX:
+                if read > bytes_max:
                     break
                 head = line[:200]
                 if b'"message"' in head:

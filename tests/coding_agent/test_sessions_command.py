@@ -120,7 +120,19 @@ def test_list_shows_the_newest_first(run, ask, tmp_path):
     assert [found["id"] for found in ask("list", tmp_path)] == ["s2", "s1"]
     assert [found["id"] for found in ask("list", "--session-dir", tmp_path, "--cwd", "/p1")] == ["s1"]
     assert run("list", tmp_path)[1].split()[1] == "s2"
+    assert run("list", tmp_path)[1].splitlines()[1::2] == ["    (no messages)"] * 2
     assert run("list", tmp_path / "no") == (0, "", f"no sessions in {tmp_path / 'no'}\n")
+
+
+def test_list_tells_sessions_apart_by_their_name_or_first_words(run, tmp_path):
+    """
+    Below each session stands its name, else what was said first, on one line.
+    """
+    with SessionManager.create("/p", tmp_path) as manager:
+        manager.append_message(user("question\nsecond line"))
+        assert run("list", tmp_path)[1].splitlines()[1] == "    question second line"
+        manager.append_session_name("my name")
+        assert run("list", tmp_path)[1].splitlines()[1] == "    my name"
 
 
 def test_show_lists_the_branch(ask):
@@ -182,10 +194,10 @@ def test_export_writes_a_file_and_never_over_one(run, tmp_path):
     An existing file is not replaced.
     """
     target = tmp_path / "out.html"
-    assert run("export", SAMPLE, "--format", "html", "-o", target)[0] == 0
+    assert run("export", SAMPLE, "--format", "html", "-o", target) == (0, "", f"wrote {target}\n")
     status, _, err = run("export", SAMPLE, "--format", "html", "-o", target)
     assert status == 2
-    assert "exists" in err
+    assert "is there already" in err
 
 
 @pytest.mark.parametrize(
