@@ -20,6 +20,9 @@ other commands:
   report              one file with what is needed to understand what went wrong, without secrets
   sessions ...        look at, check, fork or export session files; sessions live and stop are about those that run
   metrics             the Prometheus series of every host started with --metrics
+  acp                 an agent for editors that speak the Agent Client Protocol
+  mcp list|check      the MCP servers that are configured here, and whether they answer
+  demo-host           a busy host to look into, with a tool that hangs
   rewind FILE ENTRY   take files and conversation back to an entry
   config show|path    every setting and where it comes from
   trust show|yes|no   what in this project waits for your trust

@@ -133,13 +133,13 @@ def _known(given: str, environ: Mapping[str, str]) -> str:
     if provider in known or provider in KEYLESS:
         return provider
     close = get_close_matches(provider, known, n=3)
-    hint = f"; did you mean {', '.join(close)}?" if close else "; see `models list`"
+    hint = f"; did you mean {', '.join(close)}?" if close else "; `models list --all` shows them all"
     raise BadUsage(f"no provider is called {given!r}{hint}")
 
 
 def _asked_for_provider() -> str:
     if not sys.stdin.isatty():
-        raise BadUsage("name a provider: login PROVIDER")
+        raise BadUsage(f"name a provider: login PROVIDER, which is one of {', '.join(sorted(KEY_VARIABLES))}")
     print("providers:", ", ".join(sorted(KEY_VARIABLES)), file=sys.stderr)
     print("provider: ", end="", file=sys.stderr, flush=True)
     given = sys.stdin.readline().strip()

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="python -m coding_agent mcp", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("list", "check"))
+    parser.add_argument("what", choices=("list", "check"), metavar="list|check")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
     parser.add_argument("--cwd", metavar="DIR", help="the project (default: this folder)")
     parser.add_argument("--trust", action="store_true", help="the project's own servers too, for this once")

@@ -118,5 +118,8 @@ def _model_ids(base_url: str) -> Iterable[str]:
         answer = httpx.get(base_url.rstrip("/") + "/models", timeout=5.0, trust_env=False)
         answer.raise_for_status()
         return [entry["id"] for entry in answer.json()["data"]]
+    except httpx.ConnectError as error:
+        said = f"nothing answers at {base_url} ({error}); start the server, or give another address with --base-url"
+        raise BadUsage(said) from error
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
         raise BadUsage(f"the server at {base_url} does not list its models ({error}); name one with --model") from error

@@ -148,6 +148,9 @@ class Policy:
             return Judgement("allow", rule=str(allowed))
         return self._by_mode(action)
 
+    def _asks(self, about: str) -> str:
+        return f"mode {self.mode} asks about {about}"
+
     def _by_mode(self, action: Action) -> Judgement:
         match action:
             case FileAccess():
@@ -158,16 +161,16 @@ class Policy:
                 if self.mode == "full" and not (isinstance(part, Unclear) and self.restricts(tool)):
                     return ALLOWED
                 need = rule_for(part) if isinstance(part, Run) else None
-                what = "command" if isinstance(part, Run) else "part of the command that cannot be judged"
-                return Judgement("ask", f"{_shown(action)}: a {what}", () if need is None else (need,))
+                why = self._asks("commands") if isinstance(part, Run) else "a part of the command that cannot be judged"
+                return Judgement("ask", f"{_shown(action)}: {why}", () if need is None else (need,))
             case Fetch(tool):
                 if self.mode == "full":
                     return ALLOWED
-                return Judgement("ask", f"{_shown(action)}: a request to the network", _for_host(action))
+                return Judgement("ask", f"{_shown(action)}: {self._asks('the network')}", _for_host(action))
             case Use(tool, harmless=harmless):
                 if harmless or self.mode == "full":
                     return ALLOWED
-                return Judgement("ask", f"{_shown(action)}: the tool {tool}", (_for_use(action),))
+                return Judgement("ask", f"{_shown(action)}: {self._asks(f'the tool {tool}')}", (_for_use(action),))
             case _:
                 assert_never(action)
 

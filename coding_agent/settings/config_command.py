@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="python -m coding_agent config", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("show", "path", "set", "unset"))
+    parser.add_argument("what", choices=("show", "path", "set", "unset"), metavar="show|path|set|unset")
     parser.add_argument("key", nargs="?", help="a setting, such as compaction.reserveTokens")
     parser.add_argument("value", nargs="?", help="its value, as JSON or as a word")
     parser.add_argument("--origin", action="store_true", help="say where each comes from")

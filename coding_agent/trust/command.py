@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="python -m coding_agent trust", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("show", "yes", "no", "forget", "list"))
+    parser.add_argument("what", choices=("show", "yes", "no", "forget", "list"), metavar="show|yes|no|forget|list")
     parser.add_argument("--cwd", metavar="DIR", help="the project (default: this folder)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
