@@ -135,9 +135,10 @@ def _told(result: ToolResultMessage, call: ToolCall | None) -> str:
         lines = [_ENTRY.sub("", line) for line in lines if not line.rstrip().endswith(":")]
         more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
         return f"{about} lists {len(lines)} entries: {', '.join(line.strip() for line in lines[:_LISTED])}{more}."
-    quoted = "\n".join(f"> {_shortened(line)}" for line in lines[:_QUOTE_LINES])
-    more = f"\n({len(lines) - _QUOTE_LINES} more lines)" if len(lines) > _QUOTE_LINES else ""
-    return f"{about} says:\n{quoted}{more}"
+    quoted = "\n".join(_shortened(line) for line in lines[:_QUOTE_LINES])
+    fence = "~~~" if "```" in quoted else "```"
+    more = f"\n\n({len(lines) - _QUOTE_LINES} more lines)" if len(lines) > _QUOTE_LINES else ""
+    return f"{about} says:\n\n{fence}text\n{quoted}\n{fence}{more}"
 
 
 def _about(name: str, call: ToolCall | None) -> str:

@@ -322,8 +322,7 @@ async def test_demo_looks_with_several_tools_at_once_and_quotes_what_they_return
     ]
     answer = get_text((await played(question, "scripted/demo", last.message, *results, tools=TOOLS)).message)
     assert "22 entries" in answer
-    assert "> # Lemon" in answer
-    assert "> Agents as processes." in answer
+    assert "```text\n# Lemon\nAgents as processes.\n```" in answer
     assert "failed: not allowed" in answer
 
 
