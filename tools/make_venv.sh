@@ -12,5 +12,6 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     sh "$(dirname "$0")/apt_install.sh" "-:python$version-venv"
 fi
+echo "setting up $venv: once, half a minute or more" >&2
 "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
