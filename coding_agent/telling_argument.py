@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 NAMES: Final = (
-    "command", "path", "file_path", "filePath", "pattern", "query", "url", "prompt", "name", "action", "description",
+    "command", "pattern", "path", "file_path", "filePath", "query", "url", "prompt", "name", "action", "description",
     "code",
 )  # fmt: skip
-"""The most telling first; a call that has none of these is told by its first text."""
+"""The most telling first: a search by what it looks for, not by where. A call without any is told by its first text."""
 
 
 def telling_argument(args: Any) -> str:

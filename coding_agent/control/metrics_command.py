@@ -26,5 +26,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         except HostUnreachable as refusal:
             refusals.append(str(refusal))
     if not printed:
-        print(refusals[0] if refusals else f"no host is running (looked in {folder})", file=sys.stderr)
+        print(
+            refusals[0] if refusals else f"no host is running (looked in {folder}); start one with --metrics",
+            file=sys.stderr,
+        )
     return 0 if printed else 1

@@ -38,7 +38,10 @@ def live(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         name = f"  {session.name}" if session.name else ""
         print(f"{session.id}  {session.state:<10}  {lookers:<12}  {host.os_pid:>7}  {host.cwd}{name}")
     if not sessions:
-        print("no session runs" if hosts else "no host runs", file=sys.stderr)
+        print(
+            "no session runs" if hosts else "no host runs; start one with: python -m coding_agent serve --detach",
+            file=sys.stderr,
+        )
     return 0 if sessions else 1
 
 

@@ -135,6 +135,8 @@ def _told(result: ToolResultMessage, call: ToolCall | None) -> str:
         lines = [_ENTRY.sub("", line) for line in lines if not line.rstrip().endswith(":")]
         more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
         return f"{about} lists {len(lines)} entries: {', '.join(line.strip() for line in lines[:_LISTED])}{more}."
+    if len(lines) == 1:
+        return f"{about} says: {_shortened(lines[0])}"
     quoted = "\n".join(_shortened(line) for line in lines[:_QUOTE_LINES])
     fence = "~~~" if "```" in quoted else "```"
     more = f"\n\n({len(lines) - _QUOTE_LINES} more lines)" if len(lines) > _QUOTE_LINES else ""

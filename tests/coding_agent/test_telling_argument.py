@@ -11,6 +11,7 @@ from coding_agent.telling_argument import telling_argument
         ({"content": "long", "path": "a.py"}, "a.py"),
         ({"description": "run the tests", "command": "make test"}, "make test"),
         ({"path": "  ", "query": "how"}, "how"),
+        ({"path": ".", "pattern": "*.toml"}, "*.toml"),
         ({"limit": 3, "whatever": "this"}, "this"),
         ({"limit": 3}, ""),
         ({}, ""),

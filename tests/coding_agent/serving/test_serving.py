@@ -319,7 +319,7 @@ def test_a_host_that_cannot_start_in_the_background_says_why(machine):
     done = machine.run("serve", "--detach", "--model", "no/such")
     assert done.returncode == 1
     assert "no/such" in done.stderr
-    assert machine.run("sessions", "live").stderr == "no host runs\n"
+    assert machine.run("sessions", "live").stderr.startswith("no host runs;")
 
 
 @pytest.mark.parametrize(
