@@ -29,7 +29,7 @@ from lemon_otp.pid import Pid
 from lemon_otp.process import at_exit, current_runtime, exit_signal, self_pid, spawn
 from lemon_otp.repl import answering
 from lemon_otp.repl.connections import Connection, Pending, Taken
-from lemon_otp.repl.operations import Operation, Refusal
+from lemon_otp.repl.operations import Operation
 from lemon_otp.repl.turns import LATER, Turns
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION, BadRequest, encode, failure, parse, skew
 
@@ -264,8 +264,8 @@ class ControlSocket:
                 return
             operation = self._run_here(lambda: answering.wanted(request, unsafe=self._unsafe))
             self._begin(connection, request, operation)
-        except (BadRequest, Refusal) as refusal:
-            answer = {**answering.failed(refusal), **({} if request_id is None else {"id": request_id})}
+        except Exception as error:  # also a mistake of ours: whatever else was asked is still answered
+            answer = {**answering.failed(error), **({} if request_id is None else {"id": request_id})}
             if connection.greeted:
                 self._say(connection, answer)
             else:

@@ -442,7 +442,7 @@ async def test_another_users_host_is_not_asked(path: Path, monkeypatch: pytest.M
 async def test_a_mistake_of_ours_costs_one_answer_and_not_the_thread(
     line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever is raised where nobody expected it is logged, and the next request is answered."""
+    """Whatever is raised where nobody expected it is logged and said, and the next request is answered."""
     wanted = answering.wanted
 
     def mistaken(request: Any, **more: Any) -> Any:
@@ -453,8 +453,9 @@ async def test_a_mistake_of_ours_costs_one_answer_and_not_the_thread(
     monkeypatch.setattr(answering, "wanted", mistaken)
     line.say(id=1, op="broken")
     line.say(id=2, op="tree")
-    answer = await line.hear() or {}
-    assert (answer["id"], answer["ok"]) == (2, True)
+    answers = [await line.hear() or {} for _ in range(2)]
+    assert [(each["id"], each["ok"]) for each in answers] == [(1, False), (2, True)]
+    assert answers[0]["error"] == "RuntimeError: a mistake"
     assert "a mistake" in caplog.text
 
 
