@@ -1,6 +1,7 @@
 """Edge. Commands after a slash that are about sessions: where in one to be, another one, what to keep of it."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from coding_agent.errors import CommandFailed
@@ -137,9 +138,15 @@ def session_label(session: Message) -> str:
 def session_note(session: Message) -> str:
     """What helps to tell sessions apart."""
     live = "live" if session.get("live") else ""
-    updated = str(session.get("updated") or "")[:16].replace("T", " ")
+    updated = session.get("updated")
+    when = local_minute(updated) if isinstance(updated, int) else ""
     count = session.get("messageCount")
-    return " · ".join(filter(None, (updated, f"{count} messages" if count else "", live)))
+    return " · ".join(filter(None, (when, f"{count} messages" if count else "", live)))
+
+
+def local_minute(milliseconds: int) -> str:
+    """The day and minute of a time in Unix milliseconds, by this machine's clock."""
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 async def name(talk: "Conversation", words: str) -> None:
