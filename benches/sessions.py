@@ -132,11 +132,14 @@ def our_open(path: Path) -> float:
 
 
 PEAK = """
-import resource, sys
+import sys
+from pathlib import Path
 from coding_agent.storage.session_manager import SessionManager
 with SessionManager.open(sys.argv[1]) as manager:
     context = manager.build_context()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+# Not `ru_maxrss`: that begins with what the program was that started this one.
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(int(status["VmHWM"].split()[0]) * 1024)
 """
 
 
