@@ -21,7 +21,7 @@ UNFOLDED_LINES: Final = 2_000
 """Nobody reads more in a terminal."""
 QUIET_TOOLS: Final = ("read", "ls", "find", "grep")
 """Their results are for the model; a person wants to know that they ran, and how much they found."""
-TODO_MARKS: Final = {"completed": "☒", "in_progress": "◐"}
+STATUS_MARKS: Final = {"completed": "☒", "in_progress": "◐"}
 
 
 def call_text(name: str, args: Mapping[str, Any], *, mark: str, style: str, note: str = "", width: int = 80) -> Text:
@@ -130,7 +130,7 @@ def todo_text(todos: list[Any]) -> Text | None:
         status = str(todo.get("status", ""))
         style = {"completed": "faint", "in_progress": "bold"}.get(status, "")
         words = todo.get("content") or todo.get("text") or todo.get("title") or ""
-        text.append(("\n" if text else "") + f"{TODO_MARKS.get(status, '☐')} {one_line(str(words))}", style)
+        text.append(("\n" if text else "") + f"{STATUS_MARKS.get(status, '☐')} {one_line(str(words))}", style)
     return text if text else None
 
 
