@@ -114,6 +114,7 @@ from lemon_otp.table import Table, TableInfo, TableTransfer
 from lemon_otp.task import Task
 from lemon_otp.task_supervisor import TaskSupervisor
 from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
+from lemon_otp.telling import describe, error_line, error_trace, error_words
 from lemon_otp.terminals import (
     Canceled,
     Completed,
@@ -227,8 +228,12 @@ __all__ = [
     "current_runtime",
     "define",
     "demonitor",
+    "describe",
     "down_of",
     "ensure_all_started",
+    "error_line",
+    "error_trace",
+    "error_words",
     "exit_process",
     "exit_signal",
     "fetch_env",

@@ -26,11 +26,12 @@ from lemon_otp.errors import (
     ProcessExit,
     StartFailed,
 )
-from lemon_otp.exits import Exit, describe, is_orderly
+from lemon_otp.exits import Exit, is_orderly
 from lemon_otp.gen_server import GenServer, stop
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_process, current_runtime
 from lemon_otp.scheduler import Scheduler
+from lemon_otp.telling import describe, error_trace
 
 Hook: TypeAlias = Callable[[], Awaitable[None] | None]
 
@@ -253,8 +254,8 @@ async def _run_hook(hook: Hook | None) -> None:
         result = hook()
         if isawaitable(result):
             await result
-    except (Exception, ProcessExit):
-        _log.exception("a hook around the end of an application failed")
+    except (Exception, ProcessExit) as error:
+        _log.error("a hook around the end of an application failed\n%s", error_trace(error))
 
 
 def _table() -> _Applications:

@@ -36,7 +36,7 @@ _TOLD: Final = (
     dt.date, dt.datetime, dt.time, dt.timedelta, range, pathlib.PurePath, pathlib.PurePosixPath,
     pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath,
 )  # fmt: skip
-_TOLD_IDS: Final = frozenset(map(id, _TOLD))
+TOLD_IDS: Final = frozenset(map(id, _TOLD))
 """Kinds whose own repr is short and runs no foreign code, when the class is exactly one of theirs. By identity: classes
 may have their own idea of what they are equal to."""
 _ROUND: Final[dict[Any, tuple[str, str]]] = {
@@ -50,13 +50,12 @@ _ROUND: Final[dict[Any, tuple[str, str]]] = {
 
 def bounded(value: Any, limit: int = TEXT_MAX, *, depth: int = DEPTH_MAX, items: int = ITEMS_MAX) -> str:
     """The value in at most `limit` characters."""
-    text = _Look(limit, items, depth).shown(value, depth)
-    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+    return Look(limit, items, depth).text_of(value)
 
 
 def type_name(value: Any) -> str:
     """The name of a value's class, as its author gave it."""
-    return _name_of(type(value))
+    return name_of(type(value))
 
 
 # Classes, read as they lie: a metaclass may have its own idea of these, too.
@@ -65,41 +64,51 @@ line_of: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__
 """The classes that a class inherits from, itself first."""
 fields_of: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 """What a class itself defines."""
-_name_of: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
+name_of: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
 _module_fields: Final[Callable[[Any], Any]] = fields_of(types.ModuleType)["__dict__"].__get__
-_args_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.__dict__["args"].__get__
+args_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.__dict__["args"].__get__
 
 
 @define
-class _Look:
+class Look:
+    """One value, read; what is looked at altogether is bounded, too."""
+
     limit: int
     items: int
     depth: int
     visits: int = VISITS_MAX
 
+    def text_of(self, value: Any) -> str:
+        """The whole value in at most `limit` characters."""
+        text = self.shown(value, self.depth)
+        return text if len(text) <= self.limit else text[: max(0, self.limit - 1)] + "…"
+
     def shown(self, value: Any, depth: int) -> str:
+        """The value, or a part of it, `depth` levels of it."""
         kind = type(value)
         self.visits -= 1
         try:
             return self._shown(value, kind, depth)
         except Exception as error:  # changed meanwhile, or a class that lies even about its own type
-            return f"<{_name_of(kind)} that cannot be looked at: {type(error).__name__}>"
+            return f"<{name_of(kind)} that cannot be looked at: {type(error).__name__}>"
 
     def _shown(self, value: Any, kind: type, depth: int) -> str:
         if issubclass(kind, str | bytes | bytearray):
             return self._text(value, kind, self.limit if depth == self.depth else max(INNER_MIN, self.limit // 10))
         if issubclass(kind, enum.Enum):
             name = object.__getattribute__(value, "_name_")
-            return f"{_name_of(kind)}.{name if type(name) is str else '?'}"
+            return f"{name_of(kind)}.{name if type(name) is str else '?'}"
         if kind is not bool and issubclass(kind, int):
             bits = int.bit_length(value)
             return int.__repr__(value) if bits < NUMBER_BITS_MAX else f"<int of {bits} bits>"
-        if id(kind) in _TOLD_IDS or issubclass(kind, Pid):
+        if kind is decimal.Decimal and decimal.Decimal.__sizeof__(value) > NUMBER_BITS_MAX:
+            return "<long Decimal>"
+        if id(kind) in TOLD_IDS or issubclass(kind, Pid):
             return self._cut(repr(value))
         if issubclass(kind, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
             return self._named(value)
         if depth <= 0 or self.visits <= 0:
-            return f"<{_name_of(kind)}>"
+            return f"<{name_of(kind)}>"
         return self._compound(value, kind, depth - 1)
 
     def _compound(self, value: Any, kind: type, depth: int) -> str:
@@ -110,24 +119,31 @@ class _Look:
                 names = fields_of(kind).get("_fields") if base is tuple else None
                 if type(names) is tuple and names:
                     return self._object(kind, zip(map(str, names), tuple.__iter__(value), strict=False), depth)
-                shown = self._list(base.__iter__(value), base.__len__(value), depth)
-                return self._label(kind, base) + opening + shown + closing
+                length = base.__len__(value)
+                shown = self._list(base.__iter__(value), length, depth)
+                comma = "," if base is tuple and length == 1 else ""
+                return self._label(kind, base) + opening + shown + comma + closing
         if issubclass(kind, BaseException):
-            args = _args_of(value)
-            return _name_of(kind) + "(" + self._list(iter(args), len(args), depth) + ")"
+            args = args_of(value)
+            if len(args) == 1 and type(args[0]) is str:  # what it says, not a part of something
+                return f"{name_of(kind)}({self._text(args[0], str, self.limit)})"
+            return name_of(kind) + "(" + self._list(iter(args), len(args), depth) + ")"
         hidden = _hidden(kind)
         return self._object(kind, (pair for pair in attributes(value, kind) if pair[0] not in hidden), depth)
 
     def _label(self, kind: type, base: type) -> str:
-        return "" if kind is base else _name_of(kind)
+        return "" if kind is base else name_of(kind)
 
     def _text(self, value: Any, kind: type, limit: int) -> str:
         base: Any = str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else bytearray
         length = base.__len__(value)
-        head = base.__getitem__(value, slice(0, limit))
-        shown: str = str.__repr__(head) if base is str else bytes.__repr__(bytes(head))
+        shown = self._head(value, base, limit)
         more = f"… {length} in all" if length > limit else ""
         return (shown if len(shown) + len(more) <= limit + 2 else shown[: limit - len(more)]) + more
+
+    def _head(self, value: Any, base: Any, limit: int) -> str:
+        head = base.__getitem__(value, slice(0, limit))
+        return str.__repr__(head) if base is str else bytes.__repr__(bytes(head))
 
     def _cut(self, text: str) -> str:
         return text if len(text) <= self.limit else text[: self.limit - 1] + "…"
@@ -135,7 +151,7 @@ class _Look:
     def _named(self, value: Any) -> str:
         kind = type(value)
         if issubclass(kind, type):
-            return f"<class {_name_of(value)}>"
+            return f"<class {name_of(value)}>"
         if issubclass(kind, types.ModuleType):  # one may have a `__getattr__`
             name = _module_fields(value).get("__name__")
             return f"<module {name if type(name) is str else '?'}>"
@@ -152,7 +168,7 @@ class _Look:
     def _object(self, kind: type, attributes: Iterable[tuple[str, Any]], depth: int) -> str:
         found = list(islice(attributes, 200))
         shown = [f"{name}={self.shown(value, depth)}" for name, value in found[: self.items]]
-        return f"{_name_of(kind)}(" + ", ".join(self._with_rest(shown, len(found))) + ")"
+        return f"{name_of(kind)}(" + ", ".join(self._with_rest(shown, len(found))) + ")"
 
     def _with_rest(self, shown: list[str], length: int) -> list[str]:
         return [*shown, f"… {length - len(shown)} more"] if length > len(shown) else shown

@@ -12,11 +12,12 @@ from lemon_otp import telemetry
 from lemon_otp.child_spec import ChildKind, ChildSpec, Shutdown
 from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadChildSpec, ProcessExit, ReceiveTimeout, StartFailed
-from lemon_otp.exits import Down, Exit, describe, is_orderly
+from lemon_otp.exits import Down, Exit, is_orderly
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid
+from lemon_otp.telling import describe
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -216,7 +217,7 @@ def note_refused(spec: ChildSpec, refused: Refused) -> None:
     """Tell that a child did not start."""
     me = self_pid()
     if not is_orderly(refused.reason):
-        _log.warning("child %r of %r did not start: %s", spec.id, me, describe(refused.reason))
+        _log.warning("child %s of %r did not start: %s", describe(spec.id), me, describe(refused.reason))
     telemetry.execute(
         ("lemon_otp", "supervisor", "start_error"),
         {"count": 1},
@@ -227,7 +228,9 @@ def note_refused(spec: ChildSpec, refused: Refused) -> None:
 def note_give_up(spec: ChildSpec, max_restarts: int, max_seconds: float) -> None:
     """Tell that the supervisor ends because a child was started again too often."""
     me = self_pid()
-    _log.error("%r gives up: child %r needed more than %d restarts in %g s", me, spec.id, max_restarts, max_seconds)
+    _log.error(
+        "%r gives up: child %s needed more than %d restarts in %g s", me, describe(spec.id), max_restarts, max_seconds
+    )
     telemetry.execute(("lemon_otp", "supervisor", "give_up"), {"count": 1}, {"supervisor": me, "id": spec.id})
 
 
@@ -235,4 +238,4 @@ def note_stop(spec: ChildSpec, reason: Any) -> None:
     """Tell when a child that was asked to stop ended otherwise."""
     if not is_orderly(reason) and reason != "killed":
         me = self_pid()
-        _log.warning("child %r of %r ended with %s when asked to stop", spec.id, me, describe(reason))
+        _log.warning("child %s of %r ended with %s when asked to stop", describe(spec.id), me, describe(reason))

@@ -1,8 +1,9 @@
 """Edge. What is logged and told when a process ends badly.
 
 A report is one record of the logger "lemon_otp" whose `crash` attribute holds the facts, and the telemetry
-event ("lemon_otp", "process", "crash"). Values are shown by a bounded repr that cannot raise, and go through what
-`clean_reports` was given, so that whoever knows what a secret looks like can keep it out.
+event ("lemon_otp", "process", "crash"). State, message and reason are told as `telling.py` does: shortly, soon, and
+without running code of theirs, so that a crash holds nobody up and shows nothing that its values hide. Every text
+goes through what `clean_reports` was given, so that whoever knows what a secret looks like can keep it out.
 
 Emits: telemetry ("lemon_otp", "process", "crash"), ("lemon_otp", "process", "zombie")
 """
@@ -11,12 +12,13 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lemon_otp import telemetry
-from lemon_otp.exits import describe
+from lemon_otp.callbacks import UNSET
 from lemon_otp.scheduler import CURRENT
+from lemon_otp.telling import CLEANER, Cleaner, cleaner_in, describe, error_trace
 from lemon_otp.values import frozen
 
 if TYPE_CHECKING:
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("lemon_otp")
 
-NO_MESSAGE: Final = "(none)"
-_CLEANER: Final = "crash_reports.cleaner"
+VALUE_MAX: Final = 2_000
+"""Characters of a state or a message."""
+ANCESTORS_MAX: Final = 20
 
 
 @frozen
@@ -41,23 +44,23 @@ class CrashReport:
     traceback: str
 
 
-def clean_reports(cleaner: Callable[[str], str]) -> None:
+def clean_reports(cleaner: Cleaner) -> None:
     """From now on every text in a crash report of this runtime is `cleaner(text)`. It must not raise."""
-    CURRENT.get().runtime.store[_CLEANER] = cleaner
+    CURRENT.get().runtime.store[CLEANER] = cleaner
 
 
-def report_crash(process: Process, reason: Any, last_message: str = NO_MESSAGE, state: str = "") -> CrashReport:
+def report_crash(process: Process, reason: Any, last_message: Any = UNSET, state: Any = UNSET) -> CrashReport:
     """Log that `process` crashed and execute the telemetry event."""
     error = reason if isinstance(reason, BaseException) else None
-    clean = process.runtime.store.get(_CLEANER, str)
-    where = clean("".join(traceback.format_exception(error))) if error is not None else ""
+    clean = cleaner_in(process.runtime.store)
+    where = error_trace(error, clean) if error is not None else ""
     report = CrashReport(
         pid=repr(process),
         initial_call=process.initial_call(),
-        reason=clean(describe(reason)),
-        last_message=clean(last_message),
-        state=clean(state),
-        ancestors=tuple(repr(pid) for pid in process.ancestors()),
+        reason=describe(reason, clean=clean),
+        last_message="(none)" if last_message is UNSET else describe(last_message, VALUE_MAX, clean),
+        state="(none)" if state is UNSET else describe(state, VALUE_MAX, clean),
+        ancestors=tuple(repr(pid) for pid in islice(process.ancestors(), ANCESTORS_MAX)),
         traceback=where,
     )
     _log.error(
@@ -90,5 +93,5 @@ def report_zombie(process: Process, attempts: int) -> None:
 
 def report_leftover_error(process: Process, error: BaseException) -> None:
     """Log an error that a dead process raised while it cleaned up; nobody else will see it."""
-    where = "".join(traceback.format_exception(error))
+    where = error_trace(error, cleaner_in(process.runtime.store))
     _log.warning("%r raised while it cleaned up after its death\n%s", process, where)

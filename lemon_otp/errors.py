@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lemon_otp.exits import describe
+from lemon_otp.telling import describe
 
 
 class OtpError(Exception):
@@ -57,7 +57,7 @@ class NoProcess(OtpError):
     """
 
     def __init__(self, name: object) -> None:
-        super().__init__(f"no process is registered as {name!r}")
+        super().__init__(f"no process is registered as {describe(name)}")
         self.name = name
 
 
@@ -81,7 +81,7 @@ class NameTaken(OtpError):
     """
 
     def __init__(self, name: object, detail: str = "is taken by another process") -> None:
-        super().__init__(f"{name!r} {detail}")
+        super().__init__(f"{describe(name)} {detail}")
         self.name = name
 
 
@@ -93,7 +93,7 @@ class AlreadyRegistered(OtpError):
     """
 
     def __init__(self, pid: Any) -> None:
-        super().__init__(f"already registered by {pid!r}")
+        super().__init__(f"already registered by {describe(pid)}")
         self.pid = pid
 
 

@@ -18,6 +18,7 @@ from lemon_otp.errors import NotAProcess, ReceiveTimeout
 from lemon_otp.exits import Down, is_orderly
 from lemon_otp.pid import MonitorRef, Pid
 from lemon_otp.process import demonitor, exit_signal, monitor, receive, self_pid
+from lemon_otp.telling import describe, error_trace
 
 CANCEL_GRACE_MS: Final = 100
 _log: Final = logging.getLogger(__name__)
@@ -85,8 +86,8 @@ def abort(signal: Any, reason: Any) -> None:
     """Abort the task's signal; a signal that fails must not keep the stream from ending."""
     try:
         signal.abort(reason)
-    except Exception:
-        _log.exception("abort signal of a canceled event stream failed")
+    except Exception as error:
+        _log.error("abort signal of a canceled event stream failed\n%s", error_trace(error))
 
 
 @define
@@ -137,7 +138,7 @@ class _Guard:
             self.task = self.task_ref = self.kill_at_s = None
             if not self.stream.done:
                 if not is_orderly(message.reason):
-                    _log.warning("task of an event stream ended before the stream did: %r", message.reason)
+                    _log.warning("task of an event stream ended before the stream did: %s", describe(message.reason))
                 self.stream.error(("task_crashed", message.reason))
         elif message.ref == self.runner:
             self.stream.error(("runner_crashed", message.reason))

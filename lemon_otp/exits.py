@@ -51,12 +51,3 @@ def is_orderly(reason: Reason) -> bool:
     if type(reason) is str:
         return reason in ("normal", "shutdown")
     return type(reason) is tuple and len(reason) == 2 and type(reason[0]) is str and reason[0] == "shutdown"
-
-
-def describe(value: object, limit: int = 500) -> str:
-    """`repr(value)`, cut to `limit` characters; a repr that raises is told, not passed on."""
-    try:
-        text = repr(value)
-    except Exception as error:
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"

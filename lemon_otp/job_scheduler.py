@@ -29,8 +29,9 @@ from lemon_otp.errors import BadArgument, TooManyJobs
 from lemon_otp.gen_server import GenServer, Request, call
 from lemon_otp.machine import Process
 from lemon_otp.pid import Address, Name, Pid
-from lemon_otp.process import current_process
+from lemon_otp.process import current_process, current_runtime
 from lemon_otp.task import name_of
+from lemon_otp.telling import cleaner_in, error_trace
 
 if TYPE_CHECKING:
     from aiojobs import Scheduler
@@ -241,7 +242,7 @@ async def _carry_out(request: Submit, caller: Caller | None, jobs: Jobs) -> None
     if caller is not None:
         caller.answer(result if error is None else _Refused(error))
     elif error is not None:
-        _log.error("job %s failed", request.label, exc_info=error)
+        _log.error("job %s failed\n%s", request.label, error_trace(error, cleaner_in(current_runtime().store)))
 
 
 def _cancel_what_is_left(process: Process, scheduler: Scheduler) -> None:

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lemon_otp import telemetry
 from lemon_otp.errors import BadArgument, ProcessExit, RemoteError
 from lemon_otp.scheduler import CURRENT
+from lemon_otp.telling import describe, error_trace, error_words
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -44,13 +44,15 @@ def outside_entry(on: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> tup
     if on not in ("thread", "process"):
         raise BadArgument(f'on={on!r}; expected "loop", "thread" or "process"')
     if inspect.iscoroutinefunction(fn):
-        raise BadArgument(f"{fn!r} is async, which only the loop can run; on={on!r} takes a plain function")
+        raise BadArgument(f"{describe(fn)} is async, which only the loop can run; on={on!r} takes a plain function")
     if on == "thread":
         return run_in_thread, (fn, args)
     try:
         return run_pickled, (pickle.dumps((fn, args)),)
     except Exception as error:
-        raise BadArgument(f"{fn!r} and its arguments cannot be sent to another process: {error}") from error
+        raise BadArgument(
+            f"{describe(fn)} and its arguments cannot be sent to another process: {error_words(error)}"
+        ) from error
 
 
 # Threads.
@@ -78,7 +80,7 @@ async def run_in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         except SystemExit as leaving:
             runtime.post(settle, None, ProcessExit("normal" if not leaving.code else ("exit_status", leaving.code)))
         except StopIteration as error:
-            runtime.post(settle, None, RuntimeError(f"{fn!r} raised {error!r}"))
+            runtime.post(settle, None, RuntimeError(f"{describe(fn)} raised {describe(error)}"))
         except BaseException as error:
             runtime.post(settle, None, error)
         else:
@@ -120,7 +122,7 @@ async def run_pickled(work: bytes) -> Any:
         try:
             outcome = child.run(lambda pid: runtime.post(_note_os_pid, process, pid))
         except Exception as error:  # no descriptor or no process is left to start it with
-            outcome = ("error", error, "".join(traceback.format_exception(error)))
+            outcome = ("error", error, error_trace(error))
         runtime.post(settle, outcome)
 
     threading.Thread(target=watch, daemon=True, name=f"{process!r} waits for its child").start()
@@ -215,7 +217,7 @@ def _outcome(answer: bytes, status: int) -> tuple[Any, ...]:
             return outcome
     except Exception as error:
         if not status:
-            return ("error", None, f"the result cannot be read: {error!r}")
+            return ("error", None, f"the result cannot be read: {describe(error)}")
     if status == -signal.SIGKILL:
         return ("exit", "killed")
     return ("exit", ("signal", -status) if status < 0 else ("exit_status", status))

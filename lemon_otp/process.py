@@ -20,6 +20,7 @@ from lemon_otp.mailbox import Match
 from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
 from lemon_otp.scheduler import AGAIN, CURRENT, MAIL, TASKS, Scheduler
+from lemon_otp.telling import describe
 
 __all__ = [
     "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
@@ -162,7 +163,7 @@ def _spawn(
 
 
 def _no_address(address: object) -> BadArgument:
-    return BadArgument(f"{address!r} is no address; expected a Pid, a registered name or a Via")
+    return BadArgument(f"{describe(address)} is no address; expected a Pid, a registered name or a Via")
 
 
 def resolve(address: Address) -> Process | None:
@@ -245,7 +246,7 @@ def mailbox_length(pid: Pid) -> int:
 def _process(pid: Pid) -> Process:
     if isinstance(pid, Process):
         return pid
-    raise BadArgument(f"{pid!r} is no pid")
+    raise BadArgument(f"{describe(pid)} is no pid")
 
 
 def link(pid: Pid) -> None:
@@ -408,7 +409,7 @@ def send_interval(address: Address, message: Any, every_s: float) -> TimerRef:
     System messages overtake those that wait at the end of the receiver's mailbox.
     """
     if not every_s > 0:
-        raise BadArgument(f"every_s={every_s!r}; expected a positive number of seconds")
+        raise BadArgument(f"every_s={describe(every_s)}; expected a positive number of seconds")
     runtime = current_runtime()
     if not isinstance(address, Process | str | Via):
         raise _no_address(address)

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from lemon_otp.child_spec import ChildSpec, Restart
 from lemon_otp.errors import BadChildSpec
 from lemon_otp.exits import is_orderly
+from lemon_otp.telling import describe
 
 Strategy: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
 AutoShutdown: TypeAlias = Literal["never", "any_significant", "all_significant"]
@@ -61,11 +62,13 @@ def check_spec(spec: Any, auto_shutdown: AutoShutdown) -> None:
     if auto_shutdown == "never":
         pair = [("auto_shutdown", "never"), ("significant", True)]
         raise BadChildSpec(
-            ("bad_combination", pair), f"child {spec.id!r} is significant: auto_shutdown must not be never"
+            ("bad_combination", pair), f"child {describe(spec.id)} is significant: auto_shutdown must not be never"
         )
     if spec.restart == "permanent":
         pair = [("restart", "permanent"), ("significant", True)]
-        raise BadChildSpec(("bad_combination", pair), f"child {spec.id!r} is significant: it cannot be permanent")
+        raise BadChildSpec(
+            ("bad_combination", pair), f"child {describe(spec.id)} is significant: it cannot be permanent"
+        )
 
 
 def check_specs(specs: Iterable[ChildSpec], auto_shutdown: AutoShutdown) -> None:

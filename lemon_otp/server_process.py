@@ -19,12 +19,13 @@ from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash
 from lemon_otp.ending import reason_of
 from lemon_otp.errors import BadReturn, ProcessExit, StartFailed
-from lemon_otp.exits import Exit, describe
+from lemon_otp.exits import Exit
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE, Via
 from lemon_otp.scheduler import CURRENT, DONE, MAIL, Scheduler
 from lemon_otp.system import SystemState, handle_system, is_wanted
+from lemon_otp.telling import describe
 
 if TYPE_CHECKING:
     from lemon_otp.gen_server import GenServer
@@ -135,9 +136,7 @@ class ServerProcess(Process):
         self.starter = self.linked_parent = self.sys = None
 
     def report(self, reason: Any) -> None:
-        last = self.last_message
-        shown = "(none)" if last is UNSET else describe(last)
-        report_crash(self, reason, shown, "(no state yet)" if self.state is UNSET else describe(self.state))
+        report_crash(self, reason, self.last_message, self.state)
 
     # The first turn.
 

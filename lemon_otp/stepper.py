@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.scheduler import AGAIN, CELL, DONE, ENDED, FUTURE, MAIL, READY, Scheduler
+from lemon_otp.telling import describe
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -194,11 +195,11 @@ class Stepper(Pid):
 
     def _wait_for_future(self, future: Any) -> None:
         if getattr(future, "_asyncio_future_blocking", None) is None:
-            self._fail(RuntimeError(f"{self!r} awaited something that is no future: {future!r}"))
+            self._fail(RuntimeError(f"{self!r} awaited something that is no future: {describe(future)}"))
         elif not future._asyncio_future_blocking:
-            self._fail(RuntimeError(f"{self!r} was given a future by a bare yield: {future!r}"))
+            self._fail(RuntimeError(f"{self!r} was given a future by a bare yield: {describe(future)}"))
         elif future.get_loop() is not self.runtime.loop:
-            self._fail(RuntimeError(f"{self!r} awaited a future of another event loop: {future!r}"))
+            self._fail(RuntimeError(f"{self!r} awaited a future of another event loop: {describe(future)}"))
         else:
             future._asyncio_future_blocking = False
             self.status = FUTURE

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from lemon_otp.caller import SYSTEM, Caller
 from lemon_otp.errors import BadArgument, ProcessExit
 from lemon_otp.exits import Exit
+from lemon_otp.telling import describe, error_trace
 from lemon_otp.values import define, frozen
 
 if TYPE_CHECKING:
@@ -116,9 +117,9 @@ class SystemState:
         if self.watcher is not None:
             try:
                 self.watcher(direction, message, state)
-            except Exception:
+            except Exception as error:
                 self.watcher = None
-                _log.warning("a trace raised and is not called again", exc_info=True)
+                _log.warning("a trace raised and is not called again\n%s", error_trace(error))
 
 
 def is_wanted(message: Any, parent: Any) -> bool:
@@ -167,7 +168,7 @@ def _answer(process: ServerProcess, request: Any) -> Any:
             return _count(process, what)
         case GetStatus():
             return _status(process)
-    raise BadArgument(f"{request!r} is no system request")
+    raise BadArgument(f"{describe(request)} is no system request")
 
 
 def _count(process: ServerProcess, what: str) -> Statistics | None:

@@ -20,6 +20,7 @@ from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.process import current_process, current_runtime
 from lemon_otp.scheduler import CURRENT, Scheduler
 from lemon_otp.table_rows import TABLE_TYPES, Row, Rows, TableType
+from lemon_otp.telling import describe
 
 Access: TypeAlias = Literal["public", "protected", "private"]
 """Everybody reads and writes; everybody reads and the owner writes; only the owner does either."""
@@ -142,7 +143,7 @@ class Table:
         try:
             return self._readable().after(key, default)
         except KeyError:
-            raise BadArgument(f"table {self.name!r} has no key {key!r}") from None
+            raise BadArgument(f"table {self.name!r} has no key {describe(key)}") from None
 
     def __len__(self) -> int:
         return 0 if self._rows is None else self._rows.size
@@ -201,9 +202,9 @@ class Table:
         found = table.lookup(key)
         row = found[0] if found else default
         if table.type not in ("set", "ordered_set") or row is None:
-            raise BadArgument(f"table {self.name!r} has no counter under {key!r}")
+            raise BadArgument(f"table {self.name!r} has no counter under {describe(key)}")
         if not 1 <= position < len(row) or isinstance(row[position], bool) or not isinstance(row[position], int):
-            raise BadArgument(f"element {position} of {row!r} is no number that can be counted up")
+            raise BadArgument(f"element {position} of {describe(row)} is no number that can be counted up")
         number: int = row[position] + by
         table.insert((key, *row[1:position], number, *row[position + 1 :]))
         return number
@@ -218,7 +219,7 @@ class Table:
         """
         self._owned()
         if not isinstance(to, Process) or not to.alive or to is self._owner:
-            raise BadArgument(f"table {self.name!r} cannot be given to {to!r}")
+            raise BadArgument(f"table {self.name!r} cannot be given to {describe(to)}")
         self._pass_on(to, data)
 
     def set_heir(self, heir: Pid | None, data: Any = None) -> None:
@@ -229,7 +230,7 @@ class Table:
         """
         self._owned()
         if heir is not None and not isinstance(heir, Process):
-            raise BadArgument(f"an heir is a process, not {heir!r}")
+            raise BadArgument(f"an heir is a process, not {describe(heir)}")
         if heir is not None and heir.exit_reason is not ALIVE:
             heir = None
         self._heir, self._heir_data = heir, data if heir is not None else None
@@ -284,11 +285,11 @@ class Table:
         listed: list[Any] = [rows] if isinstance(rows, tuple) else list(rows)
         for row in listed:
             if not isinstance(row, tuple) or not row:
-                raise BadArgument(f"a row is a tuple that begins with its key, not {row!r}")
+                raise BadArgument(f"a row is a tuple that begins with its key, not {describe(row)}")
             try:
                 hash(row[0])
             except TypeError:
-                raise BadArgument(f"a key must be hashable, {row[0]!r} is not") from None
+                raise BadArgument(f"a key must be hashable, {describe(row[0])} is not") from None
         return listed
 
     def _watch(self, owner: Process) -> None:

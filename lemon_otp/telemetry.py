@@ -8,7 +8,6 @@ Without a handler an event costs a lookup, and outside a runtime nothing.
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from lemon_otp.clock import monotonic_s, wall_ms
 from lemon_otp.errors import AlreadyRegistered, NoRuntime
 from lemon_otp.scheduler import CURRENT, HANDLERS, Scheduler
+from lemon_otp.telling import cleaner_in, error_trace
 from lemon_otp.values import frozen
 
 EventName: TypeAlias = tuple[str, ...]
@@ -121,7 +121,7 @@ def _detach(runtime: Scheduler, handler_id: str) -> bool:
 
 
 def _report(runtime: Scheduler, entry: Attachment, error: Exception) -> None:
-    where = "".join(traceback.format_exception(error))
+    where = error_trace(error, cleaner_in(runtime.store))
     _log.error("telemetry handler %r raised and was detached from %r\n%s", entry.id, entry.event, where)
     if entry.event != HANDLER_FAILED:
         execute_in(runtime, HANDLER_FAILED, {"wall_ms": wall_ms()}, {"handler_id": entry.id, "reason": error})

@@ -2,14 +2,34 @@
 
 import gc
 import logging
+import time
 import weakref
 from typing import Any
 
 import pytest
+from attrs import field, frozen
 
-from lemon_otp import Down, Pid, Runtime, exit_process, monitor, receive, self_pid, spawn, telemetry
-from lemon_otp.crash_reports import CrashReport
+from lemon_otp import (
+    Down,
+    Pid,
+    Runtime,
+    cast,
+    clean_reports,
+    exit_process,
+    exit_signal,
+    monitor,
+    receive,
+    self_pid,
+    sleep_s,
+    spawn,
+    telemetry,
+)
+from lemon_otp.crash_reports import VALUE_MAX, CrashReport
+from lemon_otp.telling import TEXT_MAX
+from lemon_otp.testing import settle
 from tests.lemon_otp.servers import Scripted
+
+SECRET = "canary-0123456789-abcdefghijklmnop"
 
 
 @pytest.fixture(autouse=True)
@@ -60,28 +80,116 @@ async def test_an_exit_with_another_reason_is_a_crash_too(caplog: pytest.LogCapt
     assert record.crash.traceback == ""  # type: ignore[attr-defined]
 
 
-async def test_a_repr_that_raises_or_is_huge_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
-    """State and message are shown bounded, and a broken repr is told."""
+class Broken:
+    """What is asked of it in the usual way raises, waits or says what nobody may know."""
 
-    class Broken:
-        def __repr__(self) -> str:
-            raise ValueError("no repr")
+    def __init__(self, secret: str = SECRET) -> None:
+        self.secret = secret
 
+    def __repr__(self) -> str:
+        raise AssertionError(f"asked for {self.secret}")
+
+    __str__ = __repr__
+
+
+@frozen
+class Account:
+    name: str
+    key: str = field(repr=False, default=SECRET)
+    shown_otherwise: str = field(repr=lambda _: "***", default=SECRET)
+    inside: Any = None
+
+
+class BrokenError(Exception):
+    def __str__(self) -> str:
+        raise AssertionError(f"asked for {SECRET}")
+
+    __repr__ = __str__
+
+
+async def crashed_with(caplog: pytest.LogCaptureFixture, state: Any, error: BaseException) -> CrashReport:
     async def make() -> Any:
-        return Broken()
+        return state
 
-    async def fail(state: Any, padding: str = "x" * 10_000) -> Any:
-        raise RuntimeError(padding)
-
-    from lemon_otp import cast
+    async def fail(_state: Any) -> Any:
+        raise error
 
     pid = await Scripted.start(make)
     assert pid is not None
     cast(pid, fail)
     await ended(pid)
     (record,) = caplog.records
-    assert "Broken whose repr raised" in record.crash.state  # type: ignore[attr-defined]
-    assert len(record.crash.reason) < 600  # type: ignore[attr-defined]
+    report: CrashReport = record.crash  # type: ignore[attr-defined]
+    assert SECRET not in record.getMessage()
+    assert SECRET not in str(report)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        (Broken(), "<Broken>"),
+        ([Broken()], "[<Broken>]"),
+        (Account("mine", inside=Broken()), "Account(name='mine', shown_otherwise=…, inside=<Broken>)"),
+        ({"account": Account("mine")}, "{'account': Account(name='mine', shown_otherwise=…, inside=None)}"),
+    ],
+)
+async def test_what_a_state_does_not_tell_of_itself_no_report_tells(
+    caplog: pytest.LogCaptureFixture, state: Any, shown: str
+) -> None:
+    """Nothing of it is run, fields that its class hides stay hidden, and a repr of its own is not guessed at."""
+    report = await crashed_with(caplog, state, RuntimeError("no"))
+    assert report.state == shown
+
+
+async def test_an_error_is_not_asked_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither it nor its cause: both may raise, wait, or tell a secret."""
+    error = BrokenError()
+    error.__cause__ = BrokenError()
+    report = await crashed_with(caplog, None, error)
+    assert report.reason == "<BrokenError>"
+    assert report.traceback.count("BrokenError") >= 2
+    assert "raise error" in report.traceback
+
+
+async def test_a_huge_state_costs_no_more_than_a_small_one(caplog: pytest.LogCaptureFixture) -> None:
+    """A crash of a process that holds a hundred megabytes does not hold the others up."""
+    state = {"text": "x" * 100_000_000, "rows": [["y" * 1_000] * 1_000] * 100}
+    began = time.process_time()
+    report = await crashed_with(caplog, state, RuntimeError("z" * 50_000_000))
+    assert time.process_time() - began < 0.5
+    assert len(report.state) <= VALUE_MAX
+    assert len(report.reason) <= TEXT_MAX
+    assert "100000000 in all" in report.state
+    assert len(report.traceback) < 20_000
+
+
+async def test_a_secret_is_known_where_a_cut_goes_through_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The cleaner of the runtime sees each text beyond the place where it is cut."""
+    clean_reports(lambda text: text.replace(SECRET, "[hidden]"))
+    half = len(SECRET) // 2
+    state = ["s" * (VALUE_MAX // 10 - half) + SECRET + "s" * 500, b"s" * (VALUE_MAX // 10 - half) + SECRET.encode() * 9]
+    report = await crashed_with(caplog, state, RuntimeError("s" * (TEXT_MAX - half) + SECRET))
+    for text in (report.state, report.reason, report.traceback):
+        assert SECRET[:half] not in text
+
+
+async def test_an_error_of_a_dead_process_is_cleaned_too(caplog: pytest.LogCaptureFixture) -> None:
+    """What it raised while it cleaned up goes through the cleaner as a crash does."""
+    clean_reports(lambda text: text.replace(SECRET, "[hidden]"))
+
+    async def wait() -> None:
+        try:
+            await sleep_s(100)
+        finally:
+            raise ValueError(SECRET)
+
+    pid = spawn(wait)
+    await settle()
+    exit_signal(pid, "kill")
+    await settle()
+    assert "[hidden]" in caplog.text
+    assert SECRET not in "".join(record.getMessage() for record in caplog.records)
 
 
 async def test_a_reason_does_not_keep_what_the_frames_held() -> None:

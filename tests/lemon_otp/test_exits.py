@@ -2,7 +2,7 @@
 
 import pytest
 
-from lemon_otp.exits import describe, is_normal, is_orderly
+from lemon_otp.exits import is_normal, is_orderly
 
 
 @pytest.mark.parametrize("reason", ["normal", "shutdown", ("shutdown", "x"), ("shutdown", None)])
@@ -30,16 +30,3 @@ def test_values_with_strange_comparisons_are_no_reason_to_fail() -> None:
     assert not is_orderly(Strange())
     assert not is_orderly((Strange(), 1))
     assert not is_normal(Strange())
-
-
-def test_describe_is_bounded_and_never_raises() -> None:
-    """Long reprs are cut, and one that raises is told."""
-
-    class Broken:
-        def __repr__(self) -> str:
-            raise ValueError("no repr")
-
-    assert describe("x") == "'x'"
-    assert describe("x" * 600).endswith("(602 characters)")
-    assert len(describe("x" * 600)) < 540
-    assert describe(Broken()) == "<Broken whose repr raised ValueError>"

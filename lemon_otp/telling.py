@@ -1,0 +1,52 @@
+"""Value. Values of strangers and their errors as text for a log, a report or an error message, always short.
+
+What each function gives is made by `lemon_otp/discreet.py`: bounded in length and in work, without running code of the
+value, and without what its class hides. This module is what a program pays for that tells of nothing unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+Cleaner: TypeAlias = Callable[[str], str]
+"""Gives a text back without the secrets in it; must not raise."""
+
+TEXT_MAX: Final = 500
+CLEANER: Final = "telling.cleaner"
+"""Where a runtime keeps the cleaner of its reports."""
+
+
+def describe(value: object, limit: int = TEXT_MAX, clean: Cleaner = str) -> str:
+    """The value in at most `limit` characters, near to its repr; see `lemon_otp/discreet.py` for what is left out."""
+    if type(value) is str and len(value) < limit // 4:  # most reasons; no escape is longer than that
+        return clean(repr(value))
+    from lemon_otp import discreet
+
+    return discreet.shown(value, limit, clean)
+
+
+def error_words(error: BaseException, limit: int = TEXT_MAX, clean: Cleaner = str) -> str:
+    """What the error says, near to its `str`, which is not called: an error with words of its own shows its fields."""
+    from lemon_otp import discreet
+
+    return discreet.words(error, limit, clean)
+
+
+def error_line(error: BaseException, limit: int = TEXT_MAX, clean: Cleaner = str) -> str:
+    """The class of the error and what it says: `ValueError: boom`."""
+    from lemon_otp import discreet
+
+    return discreet.line(error, limit, clean)
+
+
+def error_trace(error: BaseException, clean: Cleaner = str) -> str:
+    """The tracebacks of the error and of those that led to it, nearly as Python prints them, but bounded."""
+    from lemon_otp import discreet
+
+    return discreet.trace(error, clean)
+
+
+def cleaner_in(store: Mapping[str, Any]) -> Cleaner:
+    """What takes the secrets out of the reports of a runtime whose store this is."""
+    return cast(Cleaner, store.get(CLEANER, str))
