@@ -76,9 +76,16 @@ async def wait_for_idle(session: Address, *, timeout_s: float | None = None) -> 
     await call(session, protocol.WaitForIdle(), timeout_s=timeout_s)
 
 
-async def subscribe(session: Address, subscriber: Pid) -> None:
-    """From now on every `SessionEvent` goes to the mailbox of `subscriber`, until it unsubscribes or dies."""
-    await call(session, protocol.Subscribe(subscriber))
+async def subscribe(session: Address, subscriber: Pid, *, missed: bool = False) -> None:
+    """From now on every `SessionEvent` goes to the mailbox of `subscriber`, until it unsubscribes or dies.
+
+    Args:
+        session: The session.
+        subscriber: Who listens.
+        missed: First tell it what is under way: that a run has begun, the message that is being said as it is by now,
+            the calls that run. These events are marked; with those that follow nothing is lost and nothing comes twice.
+    """
+    await call(session, protocol.Subscribe(subscriber, missed=missed))
 
 
 async def subscribe_stream(

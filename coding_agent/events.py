@@ -85,6 +85,13 @@ class ToolsUpdate:
 
 
 @frozen
+class CommandsUpdate:
+    """Something else can be typed behind a slash now: whoever shows a list of commands asks for it again."""
+
+    type: ClassVar[str] = "commands_update"
+
+
+@frozen
 class CompactionStart:
     """The conversation is being made shorter; `reason` is `manual`, `threshold` or `overflow`."""
 
@@ -240,6 +247,7 @@ SessionNotice: TypeAlias = (
     | ModelUpdate
     | ThinkingLevelUpdate
     | ToolsUpdate
+    | CommandsUpdate
     | StorageFailed
     | CompactionStart
     | CompactionEnd
@@ -257,9 +265,15 @@ SessionNotice: TypeAlias = (
 
 @frozen
 class SessionEvent:
-    """One thing that happened in one session."""
+    """One thing that happened in one session.
+
+    Attributes:
+        missed: It happened before its reader began to listen, who needs it to follow what happens now. A message that
+            is being said begins for such a reader with all of it that was said so far.
+    """
 
     type: ClassVar[str] = "session_event"
     session_id: str
     event: AgentEvent | SessionNotice
     entry_id: str | None = None
+    missed: bool = False

@@ -10,6 +10,7 @@ from coding_agent.events import (
     AutoRetryEnd,
     AutoRetryStart,
     BranchSummarized,
+    CommandsUpdate,
     CompactionEnd,
     CompactionStart,
     ExtensionFailed,
@@ -90,10 +91,13 @@ def header_to_wire(state: SessionState) -> dict[str, Any]:
 
 
 def event_to_wire(event: SessionEvent, *, deltas: bool = False) -> dict[str, Any]:
-    """One session event as a JSON object; `entryId` is there when its message was stored under one."""
-    body = _body(event.event, deltas)
-    stored = {} if event.entry_id is None else {"entryId": event.entry_id}
-    return {"type": event.event.type, **body, **stored}
+    """One session event as a JSON object; `entryId` is there when its message was stored, `missed` when it is older."""
+    told = {"type": event.event.type, **_body(event.event, deltas)}
+    if event.entry_id is not None:
+        told["entryId"] = event.entry_id
+    if event.missed:
+        told["missed"] = True
+    return told
 
 
 def _body(event: AgentEvent | SessionNotice, deltas: bool) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _notice_body(event: SessionNotice) -> dict[str, Any]:
             return {"steering": list(steering), "followUp": list(follow_up)}
         case Settled(outcome, reason, count):
             return {"outcome": outcome, "reason": plain(reason), "nextTurnCount": count}
-        case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | StorageFailed():
+        case SavePoint() | ModelUpdate() | ThinkingLevelUpdate() | ToolsUpdate() | CommandsUpdate() | StorageFailed():
             return dict(to_json(event))
         case ProviderSwitched() | RateLimitPaused() | PermissionAsked() | PermissionDecided():
             return dict(to_json(event))

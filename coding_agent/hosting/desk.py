@@ -230,7 +230,7 @@ class Desk:
         if self.host.hooks is not None and reason in ("new", "switch", "fork", "clone"):
             self.host.hooks.has_gone(reason, self)
         send(self._forwarder, _Watch(session))
-        await client.subscribe(session.pid, self._forwarder)
+        await client.subscribe(session.pid, self._forwarder, missed=True)
         self._deaf = session.dialogs.listen(self.tell)
         await self._left(before, deaf)
         if reason != "start":

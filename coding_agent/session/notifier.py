@@ -10,6 +10,7 @@ from typing import assert_never
 from attrs import define, field
 
 from coding_agent.events import SessionEvent
+from coding_agent.session.under_way import UnderWay
 from lemon_agent import AgentEnd, Canceled, ErrorEvent
 from lemon_otp import EventFan, EventStream, MonitorRef, Pid, demonitor, monitor, send
 
@@ -24,16 +25,20 @@ class Notifier:
         session_id: Stamped on every event.
         event_listeners: Direct subscribers, with the monitor that notices their death; a pid may stand here twice.
         event_streams: Bounded subscribers by monitor, each with the pid that owns its stream.
+        under_way: What whoever comes now has missed.
     """
 
     session_id: str
     event_listeners: list[tuple[Pid, MonitorRef]] = field(factory=list)
     event_streams: dict[MonitorRef, tuple[Pid, EventStream]] = field(factory=dict)
+    under_way: UnderWay = field(factory=UnderWay, init=False)
     _fan: EventFan = field(factory=EventFan, init=False)
 
-    def subscribe_direct(self, subscriber: Pid) -> None:
-        """From now on `subscriber` gets every `SessionEvent` in its mailbox."""
+    def subscribe_direct(self, subscriber: Pid, *, missed: bool = False) -> None:
+        """From now on `subscriber` gets every `SessionEvent` in its mailbox; first what it has `missed`, if wanted."""
         self.event_listeners.append((subscriber, monitor(subscriber)))
+        for event in self.under_way.missed() if missed else ():
+            send(subscriber, SessionEvent(self.session_id, event, missed=True))
 
     def subscribe_stream(self, subscriber: Pid, stream: EventStream) -> None:
         """From now on `stream` gets every `SessionEvent`; it is cancelled when `subscriber` dies."""
@@ -54,6 +59,7 @@ class Notifier:
         An event that ends a run also ends the streams: each yields it once more, bare, as its terminal event. Direct
         listeners stay subscribed.
         """
+        self.under_way.saw(event.event)
         for pid, _ in self.event_listeners:
             send(pid, event)
         self._fan.push(event)

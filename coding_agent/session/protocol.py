@@ -18,7 +18,7 @@ from coding_agent.events import (
 from coding_agent.session.writes import Write
 from lemon_agent import AgentMessage, AgentTool, QueueMode
 from lemon_ai import ImageContent, Model
-from lemon_otp import EventStream, Pid, Request, frozen
+from lemon_otp import Caller, EventStream, Pid, Request, frozen
 
 if TYPE_CHECKING:
     from coding_agent.messages import BashExecutionMessage
@@ -118,10 +118,14 @@ class WaitForIdle(Request[None]):
 
 @frozen
 class Subscribe(Request[None]):
-    """Send every event to `subscriber`: to its mailbox, or into `stream` when there is one."""
+    """Send every event to `subscriber`: to its mailbox, or into `stream` when there is one.
+
+    With `missed` it gets what is under way first, so that it can follow what comes.
+    """
 
     subscriber: Pid
     stream: EventStream | None = None
+    missed: bool = False
 
 
 @frozen
@@ -249,8 +253,19 @@ class GetState(Request["SessionState"]):
 
 
 @frozen
+class SayMessages:
+    """To itself: answer what was read, now that everything in it was told."""
+
+    caller: Caller
+    messages: tuple[AgentMessage, ...]
+
+
+@frozen
 class GetMessages(Request[tuple[AgentMessage, ...]]):
-    """The conversation as the model would see it next, before any transformation."""
+    """The conversation as the model would see it next, before any transformation.
+
+    Each of its messages was told to the subscribers before this is answered.
+    """
 
 
 def model_name(model: Model) -> str:

@@ -48,6 +48,8 @@ from lemon_otp import (
     Reply,
     Stop,
     reply,
+    self_pid,
+    send,
     wall_ms,
 )
 
@@ -104,6 +106,8 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
                 return Stop("shutdown", state)
             case protocol.Tell(notice):
                 state.notify(notice)
+            case protocol.SayMessages(caller, messages):
+                reply(caller, messages)
             case Down(process=Pid() as subscriber):
                 state.notifier.prune(subscriber)
         return NoReply(state)
@@ -135,8 +139,8 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
             if state.phase != "idle":
                 state.waiters.append((caller, None))
                 return NoReply(state)
-        case protocol.Subscribe(subscriber, None):
-            state.notifier.subscribe_direct(subscriber)
+        case protocol.Subscribe(subscriber, None, missed):
+            state.notifier.subscribe_direct(subscriber, missed=missed)
         case protocol.Subscribe(subscriber, stream) if stream is not None:
             state.notifier.subscribe_stream(subscriber, stream)
         case protocol.Unsubscribe():
@@ -169,7 +173,9 @@ async def _answer(message: Any, caller: Caller, state: Conversation) -> Answer:
         case protocol.GetState():
             return Reply(await state.describe(), state)
         case protocol.GetMessages():
-            return Reply((await Agent.get_state(state.agent)).messages, state)
+            messages = (await Agent.get_state(state.agent)).messages
+            send(self_pid(), protocol.SayMessages(caller, messages))  # behind what the agent has said of them
+            return NoReply(state)
         case _:
             await configuring.apply(state, message)
     return Reply(None, state)

@@ -43,7 +43,6 @@ class Answer:
     """Whether any of it came in parts; else its end has all of it."""
     thinking: list[str] = field(factory=list)
     thinking_since_s: float | None = None
-    thought_for_s: float | None = None
     call_characters: int = 0
 
 
@@ -123,28 +122,38 @@ class View:
 
     # Messages.
 
-    def _message_begins(self, event: Message, _now_s: float) -> list[Block]:
-        if messages.role_of(event) == "assistant":
-            self.answer = Answer()
-            self.phase = "waiting"
-        return []
+    def _message_begins(self, event: Message, now_s: float) -> list[Block]:
+        if messages.role_of(event) != "assistant":
+            return []
+        self.answer = Answer()
+        self.phase = "waiting"
+        content = (event.get("message") or {}).get("content")
+        blocks: list[Block] = []
+        for part in content if isinstance(content, list) else ():  # some of it was said before this terminal came
+            blocks += self._said_before(self.answer, part, now_s)
+        return blocks
+
+    def _said_before(self, answer: Answer, part: Message, now_s: float) -> list[Block]:
+        """Take a part of a message that is being said, as it is by now; its last one may yet grow."""
+        blocks = [*self._part_ends(answer, "thinking_end", now_s), *self._part_ends(answer, "text_end", now_s)]
+        match part.get("type"):
+            case "text":
+                blocks += self._answer_grows(answer, str(part.get("text") or ""), now_s)
+            case "thinking":
+                self._thinking_grows(answer, str(part.get("thinking") or ""), None)
+            case "toolCall":
+                self.phase = "calling"
+        return blocks
 
     def _message_grows(self, event: Message, now_s: float) -> list[Block]:
         part = event.get("assistantMessageEvent") or {}
         answer, kind, delta = self.answer, part.get("type"), part.get("delta")
-        if answer is None:  # it began before this terminal was there: `message_end` says all of it
+        if answer is None:  # a host that does not say what was said before: `message_end` says all of it
             return []
         if kind == "text_delta" and delta:
-            self.phase = "answering"
-            blocks = self._end_thinking(answer, now_s)
-            answer.text.feed(delta)
-            answer.is_seen = True
-            return blocks
+            return self._answer_grows(answer, delta, now_s)
         if kind == "thinking_delta" and delta:
-            self.phase = "thinking"
-            answer.thinking_since_s = answer.thinking_since_s if answer.thinking_since_s is not None else now_s
-            answer.thinking.append(delta)
-            answer.is_seen = True
+            self._thinking_grows(answer, delta, now_s)
         elif kind in ("text_end", "thinking_end"):
             return self._part_ends(answer, kind, now_s)
         elif kind in ("toolcall_start", "toolcall_delta"):
@@ -152,6 +161,20 @@ class View:
             answer.call_characters += len(delta or "")
             return self._end_thinking(answer, now_s)
         return []
+
+    def _answer_grows(self, answer: Answer, text: str, now_s: float) -> list[Block]:
+        self.phase = "answering"
+        blocks = self._end_thinking(answer, now_s)
+        answer.text.feed(text)
+        answer.is_seen = answer.is_seen or bool(text)
+        return blocks
+
+    def _thinking_grows(self, answer: Answer, text: str, began_s: float | None) -> None:
+        self.phase = "thinking"
+        if not answer.thinking:
+            answer.thinking_since_s = began_s
+        answer.thinking.append(text)
+        answer.is_seen = answer.is_seen or bool(text)
 
     def _part_ends(self, answer: Answer, kind: str, now_s: float) -> list[Block]:
         if kind == "thinking_end":

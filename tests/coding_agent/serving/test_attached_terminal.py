@@ -72,6 +72,22 @@ def test_a_question_is_answered_at_either_terminal(machine):
 
 
 @pytest.mark.parametrize("kind", ["dumb", "xterm-256color"])
+def test_a_person_who_comes_in_the_middle_sees_the_answer_so_far_and_what_comes_of_it(machine, kind):
+    """The beginning of the answer stands there while the model still works, and once: not again at the end of it."""
+    with served(machine) as host, host.client() as program:
+        program.prompt("@text First line.\n\nSecond begins\n@delay 600000\n@text never said")
+        program.until(lambda message: "begins" in str(message.get("assistantMessageEvent")))
+        person = terminal(host, kind=kind)
+        person.expect("First line." if kind == "dumb" else "Second begins")
+        person.expect("> " if kind == "dumb" else "Esc stops")
+        program.ask("abort")
+        person.expect("stopped")
+        person.sendeof()
+        person.expect(pexpect.EOF)
+        assert "First line." not in person.before
+
+
+@pytest.mark.parametrize("kind", ["dumb", "xterm-256color"])
 def test_the_end_of_the_host_is_told_and_ends_the_terminal(machine, kind):
     """SIGKILL of the host: the person is told, with the session they were in last, and the program ends with 1."""
     with served(machine) as host:

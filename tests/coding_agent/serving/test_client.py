@@ -51,6 +51,30 @@ def hearing(channel: SocketChannel) -> asyncio.Queue:
     return heard
 
 
+async def test_a_client_that_comes_in_the_middle_of_an_answer_has_all_of_it(host):
+    """What was said so far comes first, marked; then the rest as it comes. Nothing is lost, nothing comes twice."""
+    first = await SocketChannel.open(socket_of(host), {"rpcDeltas": True})
+    heard = hearing(first)
+    prompt = "@think Let me see.\n@text One two\n@delay 600000\n@text never said"
+    await first.send({"type": "prompt", "message": prompt})
+    said = ""
+    while said != "One two":
+        said += (await until(first, heard, "message_update"))["assistantMessageEvent"].get("delta", "")
+        said = said.removeprefix("Let me see.")
+    late = await SocketChannel.open(socket_of(host), {"session": first.session, "rpcDeltas": True})
+    told = hearing(late)
+    begun = await until(late, told, "message_start")
+    assert begun["missed"] is True
+    thought, text = begun["message"]["content"]
+    assert (thought["thinking"], text["text"]) == ("Let me see.", "One two")
+    await late.send({"type": "abort"})
+    ended = await until(late, told, "message_end")
+    assert "missed" not in ended
+    assert [part.get("text") for part in ended["message"]["content"]][1:] == ["One two"]
+    first.close()
+    late.close()
+
+
 async def test_a_channel_carries_commands_down_and_events_up(host):
     """Answers find their command, with the id the caller gave it or none; events come in order, the early ones too."""
     channel = await SocketChannel.open(socket_of(host), {"rpcDeltas": True})
