@@ -23,8 +23,8 @@ class Arguments:
         partials: With `json`, put the growing message into each `message_update`; quadratic in its length.
         resume: Go on with the newest session of the working folder.
         choose: Let the person choose the session to go on with, at a terminal.
-        session: Go on with this file.
-        fork: Go on with a copy of this file.
+        session: Go on with this one: a file, an id or the beginning of one, or `latest`.
+        fork: Go on with a copy of this one.
         name: What to call the session.
         keep: Keep the session's file; without, nothing is left of it.
         tools: The only tools to offer; None offers all.

@@ -3,6 +3,7 @@
 CodingAgentError
 ├── BadUsage                 a flag, a path or an argument of the command line cannot be used
 │   ├── NoSuchSession        there is no session to go on with
+│   ├── MistypedCommand      a word that looks like a command and is none
 │   └── UnknownTool          the session has no tool of that name
 ├── SessionBusy              a run is going on; steer it, or wait
 ├── SessionCrashed           a session's process ended while somebody waited for it
@@ -14,6 +15,7 @@ CodingAgentError
 │   ├── BadDefinition        a definition file cannot be used; `path` and `problem` say why
 │   └── UnknownRun           no run of a subagent has that id
 ├── McpServerUnavailable     a server of the Model Context Protocol is not connected; `why` says why
+├── McpRequestFailed         something that was asked of such a server came to nothing
 ├── BadCredentialFile        the file of stored credentials cannot be read or changed; `path` and `problem` say why
 ├── LoginRefused             a login at a vendor's did not come about; nothing was stored
 ├── BadExtension             an extension cannot be loaded, or registers what cannot be
@@ -46,8 +48,10 @@ from typing import Literal
 
 from attrs import define, field
 
+from lemon_otp import SpeaksForItself
 
-class CodingAgentError(Exception):
+
+class CodingAgentError(SpeaksForItself):
     """Base of every error of this package."""
 
 
@@ -57,6 +61,22 @@ class BadUsage(CodingAgentError):
 
 class NoSuchSession(BadUsage):
     """There is no session to go on with; the text says where was looked."""
+
+
+@define(eq=False)
+class MistypedCommand(BadUsage):
+    """A word looks like a command of the program and is none. Nothing was sent to a model.
+
+    Attributes:
+        word: What was given.
+        near: What was probably meant.
+    """
+
+    word: str
+    near: str
+
+    def __str__(self) -> str:
+        return f"there is no command {self.word}; did you mean {self.near}? To say it to the model: -p {self.word}"
 
 
 @define(eq=False)
@@ -192,6 +212,18 @@ class McpServerUnavailable(CodingAgentError):
 
     def __str__(self) -> str:
         return f"the server {self.server} is not connected: {self.why}"
+
+
+class McpRequestFailed(CodingAgentError):
+    """Something that was asked of a server of the Model Context Protocol came to nothing.
+
+    Attributes:
+        said: The server answered, with an error in its own words.
+    """
+
+    def __init__(self, message: str, *, said: bool = False) -> None:
+        super().__init__(message)
+        self.said = said
 
 
 @define(eq=False)

@@ -23,7 +23,7 @@ other commands:
   acp                 an agent for editors that speak the Agent Client Protocol
   mcp list|check      the MCP servers that are configured here, and whether they answer
   demo-host           a busy host to look into, with a tool that hangs
-  rewind FILE ENTRY   take files and conversation back to an entry
+  rewind ID ENTRY     take files and conversation back to an entry
   config show|path    every setting and where it comes from
   trust show|yes|no   what in this project waits for your trust
 
@@ -99,8 +99,8 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--continue", "-c", dest="resume", action="store_true", help="go on with the newest session of this folder")
     add("--resume", "-r", dest="choose", action="store_true", help="choose the session to go on with, at a terminal")
-    add("--session", metavar="FILE", help="go on with this session file")
-    add("--fork", metavar="FILE", help="go on with a copy of this session file")
+    add("--session", metavar="SESSION", help="go on with this one: a file, an id or how it begins, or latest")
+    add("--fork", metavar="SESSION", help="go on with a copy of this one")
     add("--name", "-n", metavar="NAME", help="what to call the session")
     add("--no-session", dest="keep", action="store_false", help="leave no session file behind")
     add("--session-dir", metavar="DIR", help="where session files are kept (LEMON_SESSION_DIR)")

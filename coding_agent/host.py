@@ -13,13 +13,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from coding_agent.errors import BadUsage, CodingAgentError
+from coding_agent.errors import BadUsage, CodingAgentError, MistypedCommand
 from coding_agent.own_environment import hide_secrets
 
 EXIT_DONE: Final = 0
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
+NEAR: Final = 0.75
+"""How much alike a word and a command must be to be taken for it, as `difflib` counts."""
+SAID_OTHERWISE: Final = {"help": "--help", "version": "--version"}
+"""What other programs have as commands."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,9 +63,28 @@ def _prompt_command(argv: Sequence[str]) -> int:
     from coding_agent.arguments import parse
     from coding_agent.hosting.front_end import start_front_end
 
+    _refuse_mistyped(argv)
     arguments = parse(argv)
     logs.set_up(os.environ, verbose=arguments.verbose)
     return start_front_end(arguments, os.environ)
+
+
+def _refuse_mistyped(argv: Sequence[str]) -> None:
+    """Keep a mistyped command from a model: a prompt of one word beside the name of one must be said as a prompt.
+
+    Raises:
+        MistypedCommand: The first word looks like a command, and nothing says that it is none: `-p`, `--`, further
+            words in the same argument.
+    """
+    word = argv[0] if argv else ""
+    is_word = word.replace("-", "").isalpha() and not word.startswith("-")
+    if not is_word or any(given.startswith(("-p", "--print")) for given in argv):
+        return
+    from difflib import get_close_matches
+
+    near = SAID_OTHERWISE.get(word) or next(iter(get_close_matches(word, COMMANDS, 1, NEAR)), None)
+    if near is not None:
+        raise MistypedCommand(word, near)
 
 
 def _command(module: str, function: str = "main") -> Callable[[Sequence[str]], int]:

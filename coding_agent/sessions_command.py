@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,8 @@ from coding_agent.exporting.save import write_new
 from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
+from coding_agent.storage.finding import MEANT, find_session, is_path
 from coding_agent.storage.listing import list_sessions
-from coding_agent.storage.locations import default_session_dir
 from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.storage.stamps import iso
@@ -68,9 +69,8 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("file", nargs="?", type=Path, metavar="DIR", help="folder to look in")
             one.add_argument("--cwd", help="only sessions of this working folder")
         else:
-            one.add_argument("file", type=Path, metavar="FILE", help="a session file")
-        if name in ("list", "fork"):
-            one.add_argument("--session-dir", type=Path, help="where session files lie")
+            one.add_argument("file", metavar="SESSION", help=MEANT)
+        one.add_argument("--session-dir", metavar="DIR", help="where session files lie")
         if name in ("show", "context"):
             one.add_argument("--entry", help="at this entry instead of the current leaf")
     _fork_options(commands.choices["fork"])
@@ -95,11 +95,12 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    directory = arguments.file or arguments.session_dir or default_session_dir()
-    sessions = list_sessions(directory, arguments.cwd)
+    directory = arguments.file or _session_dir(arguments)
+    cwd = arguments.cwd and str(Path(arguments.cwd).resolve())
+    sessions = list_sessions(directory, cwd)
     if arguments.json:
         return _print_json([session.to_json() for session in sessions])
-    told = {one.path: one for one in listed_sessions(directory, arguments.cwd, (), bytes_max=LOOKED_AT)}
+    told = {one.path: one for one in listed_sessions(directory, cwd, (), bytes_max=LOOKED_AT)}
     for session in sessions:
         _say(f"{iso(session.created_ms)}  {session.id}  {session.cwd or '-'}  {session.path}")
         if (one := told.get(session.path)) is not None:
@@ -110,7 +111,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _tree(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
+    with _opened(arguments) as manager:
         tree = manager.tree
         nodes = _walk(tree)
         if arguments.json:
@@ -128,7 +129,7 @@ def _tree(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
+    with _opened(arguments) as manager:
         position = None if arguments.entry is None else manager.position(arguments.entry)
         path = manager.tree.path(position)
         entries = [manager.log.entry_data(at) for at in path]
@@ -141,7 +142,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _context(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
+    with _opened(arguments) as manager:
         if arguments.json:
             leaf = None if arguments.entry is None else manager.position(arguments.entry)
             return _print_json(context_json(manager.log, leaf))
@@ -155,7 +156,7 @@ def _context(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
+    with _opened(arguments) as manager:
         manager.tree.find_cycles()
         unanswered = repair(manager.build_context(repaired=False).messages).added
         report = manager.report
@@ -178,8 +179,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _fork(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
-        where: dict[str, Any] = {"session_dir": arguments.session_dir, "cwd": arguments.cwd}
+    with _opened(arguments) as manager:
+        where: dict[str, Any] = {"session_dir": _session_dir(arguments), "cwd": arguments.cwd}
         if arguments.clone:
             made = copying.clone(manager.log, **where)
         elif arguments.at:
@@ -201,7 +202,7 @@ def _fork(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    with open_for_reading(arguments.file) as manager:
+    with _opened(arguments) as manager:
         form: Format = arguments.format or ("json" if arguments.json else "markdown")
         if form == "json" and arguments.output is None:
             return _print_json(to_document(manager))
@@ -226,6 +227,18 @@ _COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], int], str]]] 
     "fork": (_fork, "a new session out of another: the whole of it, or a part"),
     "export": (_export, "a session as Markdown, HTML, JSON or a file pi opens"),
 }
+
+
+def _opened(arguments: argparse.Namespace) -> SessionManager:
+    """The session that is meant, for reading. Where sessions lie is looked up only for a word that is no path."""
+    word: str = arguments.file
+    return open_for_reading(word if is_path(word) else find_session(word, _session_dir(arguments), Path.cwd()))
+
+
+def _session_dir(arguments: argparse.Namespace) -> Path:
+    from coding_agent.settings import read_settings
+
+    return read_settings(os.environ, session_dir=arguments.session_dir).session_dir
 
 
 def _walk(tree: SessionTree) -> list[tuple[int, int]]:

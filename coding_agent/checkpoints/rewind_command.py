@@ -1,9 +1,10 @@
-"""Edge. `python -m coding_agent rewind SESSION_FILE ENTRY`: files, conversation or both, back to an entry.
+"""Edge. `python -m coding_agent rewind SESSION ENTRY`: files, conversation or both, back to an entry.
 
 The session must not be open elsewhere: two writers would undo each other. With `--preview` nothing is changed.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from coding_agent.checkpoints.restore import Outcome, described, difference, pla
 from coding_agent.checkpoints.store import CheckpointStore
 from coding_agent.command_parser import CommandParser
 from coding_agent.errors import CodingAgentError
+from coding_agent.storage.finding import MEANT, find_session, is_path
 from coding_agent.storage.navigation import plan_navigation
 from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
@@ -41,10 +43,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m coding_agent rewind",
         description="Go back to an entry of a session: what was said, and the files as they were then. "
         "A file that somebody else changed since is left alone and named. What commands changed is named, not undone.",
-        epilog="entries: `sessions show FILE` lists those of the current branch. An entry with your words is gone back "
-        "to the moment before them. exit codes: 0 done; 1 some files were left alone; 2 it could not be done",
+        epilog="entries: `sessions show SESSION` lists those of the current branch. An entry with your words is gone "
+        "back to the moment before them. exit codes: 0 done; 1 some files were left alone; 2 it could not be done",
     )
-    parser.add_argument("file", type=Path, metavar="SESSION_FILE")
+    parser.add_argument("session", metavar="SESSION", help=MEANT)
     parser.add_argument("entry", metavar="ENTRY", help="the id of an entry")
     what = parser.add_mutually_exclusive_group()
     for name, meaning in (("code", "files only"), ("chat", "conversation only"), ("both", "both (the default)")):
@@ -55,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _rewind(arguments: argparse.Namespace) -> int:
-    session: Path = arguments.file.absolute()
+    session = _file(arguments.session)
     code, chat = arguments.what in ("code", "both"), arguments.what in ("chat", "both")
     opened = open_for_reading(session) if arguments.preview else SessionManager.open(session)
     with opened as manager:
@@ -67,6 +69,14 @@ def _rewind(arguments: argparse.Namespace) -> int:
         if chat:
             _chat(manager, leaf, text, arguments.preview)
     return status
+
+
+def _file(wanted: str) -> Path:
+    if is_path(wanted):
+        return Path(wanted).absolute()
+    from coding_agent.settings import read_settings
+
+    return find_session(wanted, read_settings(os.environ).session_dir, Path.cwd())
 
 
 def _target(manager: SessionManager, entry: str) -> tuple[str | None, str | None]:

@@ -11,6 +11,7 @@ from attrs import evolve
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage
 from coding_agent.hosting.command_line import Prompted, prompts_of
+from coding_agent.hosting.piped_input import piped_text
 from coding_agent.hosting.running import prepared, run_host
 from coding_agent.settings import Settings, settings_of
 
@@ -36,7 +37,7 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
             return _rpc(arguments, settings)
         if arguments.prompt is None and arguments.output == "text" and _at_a_terminal():
             return _terminal(arguments, settings, environ)
-        prompts = prompts_of(arguments, None if arguments.prompt is not None else _piped())
+        prompts = prompts_of(arguments, piped_text())
         if not prompts:
             unknown = f"nobody knows {' '.join(arguments.extra)}, and " if arguments.extra else ""
             raise BadUsage(unknown + NOTHING_TO_DO)
@@ -69,10 +70,6 @@ def _terminal(arguments: Arguments, settings: Settings, environ: Mapping[str, st
 
 def _at_a_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-
-
-def _piped() -> str | None:
-    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
 
 
 @contextmanager

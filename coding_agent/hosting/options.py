@@ -101,21 +101,24 @@ def with_tools(options: SessionOptions, names: tuple[str, ...] | None) -> Sessio
 
 
 def first_file(host: "HostRun") -> Path | None:
-    """The file of `--session`, or a new one made of that of `--fork`; None for neither.
+    """The file that `--session` means, or a new one made of the one that `--fork` means; None for neither.
 
     Raises:
-        NoSuchSession: The file is not there.
+        NoSuchSession: There is no such session, or the word may mean several.
         SessionError: What is to be forked cannot be read.
     """
     arguments = host.arguments
-    if arguments.session is not None:
-        return Path(arguments.session).absolute()
-    if arguments.fork is None:
+    wanted = arguments.session or arguments.fork
+    if wanted is None:
         return None
+    from coding_agent.storage.finding import find_session
+
+    source = find_session(wanted, host.settings.session_dir, host.settings.cwd)
+    if arguments.fork is None:
+        return source
     from coding_agent.storage import copying
     from coding_agent.storage.opening import open_for_reading
 
-    source = Path(arguments.fork).absolute()
     if not source.exists():
         raise NoSuchSession(f"there is no session file {source}")
     with open_for_reading(source) as manager:

@@ -14,7 +14,8 @@ from attrs import frozen
 from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage, NoSuchSession
 from coding_agent.serving.hosts import LiveHost, live_hosts, with_session
-from coding_agent.settings import runtime_dir
+from coding_agent.settings import read_settings, runtime_dir
+from coding_agent.storage.finding import MEANT, find_session
 
 START_ONE: Final = "start one with: python -m coding_agent serve --detach"
 
@@ -46,7 +47,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="a session's id, its beginning, or its name")
     parser.add_argument("--new", action="store_true", help="a new session in the host of this folder")
-    parser.add_argument("--session", metavar="FILE", help="let the host of this folder go on with this file")
+    parser.add_argument("--session", metavar="SESSION", help=f"let the host of this folder go on with {MEANT}")
     parser.add_argument("--cwd", metavar="DIR", help="the folder that the host serves (default: this one)")
     parser.add_argument(
         "--mode", choices=("text", "rpc"), default="text", help="rpc: commands in, events out, as lines"
@@ -58,7 +59,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     arguments = parser.parse_args(argv)
     if sum(bool(one) for one in (arguments.id, arguments.new, arguments.session)) > 1:
         raise BadUsage("ID, --new and --session each name a session; give one of them")
-    target = chosen(arguments, live_hosts(runtime_dir(environ)))
+    target = chosen(arguments, live_hosts(runtime_dir(environ)), environ)
     if arguments.mode == "rpc":
         from coding_agent.serving.raw_lines import pump
 
@@ -70,7 +71,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     return run(_terminal, target, environ, arguments.no_colour)
 
 
-def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost]) -> Target:
+def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost], environ: Mapping[str, str] = os.environ) -> Target:
     """The host and the session that are meant.
 
     Raises:
@@ -85,7 +86,8 @@ def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost]) -> Target:
         others = f"; there are hosts for {', '.join(sorted({host.cwd for host in hosts}))}" if hosts else ""
         raise NoSuchSession(f"no host serves {cwd}{others}; {START_ONE}")
     if arguments.session:
-        return Target(host, {"file": str(Path(arguments.session).absolute())})
+        kept = read_settings(environ, cwd=host.cwd).session_dir
+        return Target(host, {"file": str(find_session(arguments.session, kept, host.cwd))})
     if arguments.new or not host.sessions:
         return Target(host, {})
     return Target(host, {"session": host.sessions[-1].id})

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from coding_agent.control.client import ask, os_pid_of, sockets
 from coding_agent.errors import HostUnreachable
+from coding_agent.storage.finding import meant
 
 
 @frozen
@@ -85,9 +86,8 @@ def is_alive(os_pid: int) -> bool:
 
 def with_session(hosts: Iterable[LiveHost], wanted: str) -> list[tuple[LiveHost, LiveSession]]:
     """The sessions meant by an id, the beginning of one, or a name; an exact one alone if there is one."""
-    every = [(host, session) for host in hosts for session in host.sessions]
-    exact = [pair for pair in every if wanted in (pair[1].id, pair[1].name)]
-    return exact or [pair for pair in every if pair[1].id.startswith(wanted)]
+    every = ((host, session) for host in hosts for session in host.sessions)
+    return meant(wanted, every, lambda pair: pair[1].id, lambda pair: pair[1].name)
 
 
 def _host(path: Path, said: Mapping[str, Any]) -> LiveHost:

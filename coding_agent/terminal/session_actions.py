@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from coding_agent.errors import CommandFailed
+from coding_agent.storage.finding import LATEST, meant
 from coding_agent.terminal.blocks import Notice, Report
 from coding_agent.terminal.channel import Message
 from coding_agent.terminal.questions import Option, Question
@@ -118,9 +119,21 @@ async def begin_new(talk: "Conversation", _words: str) -> None:
 
 
 async def resume(talk: "Conversation", words: str) -> None:
-    """Another session, of this folder or with `all` of any."""
-    cwd = None if words.strip() == "all" else str(talk.options.cwd)
+    """Another session: the one whose id or name is said, `latest`, or one of this folder's or with `all` of any."""
+    word = words.strip()
+    cwd = str(talk.options.cwd) if word in ("", LATEST) else None
     sessions: list[Message] = list((await talk.told("list_sessions", cwd=cwd)).get("sessions") or ())
+    if word not in ("", "all"):
+        here = (await talk.told("get_state")).get("sessionId")
+        others = [one for one in sessions if one.get("id") != here]
+        found = others[:1] if word == LATEST else meant(word, sessions, _id, lambda one: one.get("name"))
+        if len(found) == 1:
+            await talk.told("switch_session", sessionPath=found[0].get("path"))
+            return
+        if not found:
+            talk.front.show([Notice(f"there is no session {word}; /resume lists those of this folder")])
+            return
+        sessions = found
     options = tuple(Option(session_label(each), each, note=session_note(each)) for each in sessions)
     if not options:
         talk.front.show([Notice("there is no other session")])
@@ -128,6 +141,10 @@ async def resume(talk: "Conversation", words: str) -> None:
     session = await talk.choose(Question("pick", "Which session?", options))
     if session is not None:
         await talk.told("switch_session", sessionPath=session.get("path"))
+
+
+def _id(session: Message) -> str:
+    return str(session.get("id"))
 
 
 def session_label(session: Message) -> str:

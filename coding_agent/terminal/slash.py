@@ -28,7 +28,7 @@ COMMANDS: Final = (
     SlashCommand("fork", "go on from an earlier prompt in a new session"),
     SlashCommand("clone", "go on from here in a new session"),
     SlashCommand("new", "begin a new session"),
-    SlashCommand("resume", "go on with another session"),
+    SlashCommand("resume", "go on with another session", "[ID|latest|all]"),
     SlashCommand("name", "name this session", "NAME"),
     SlashCommand("label", "put a label on the last entry, or take it away", "[TEXT]"),
     SlashCommand("compact", "make the conversation shorter", "[INSTRUCTIONS]"),

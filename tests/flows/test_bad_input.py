@@ -84,8 +84,9 @@ def test_an_output_that_cannot_be_written_is_said(machine, arguments):
     command = [sys.executable, "-m", "coding_agent", *arguments, *model]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            command, cwd=machine.project, env=machine.env(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+            command, cwd=machine.project, env=machine.env(), stdin=subprocess.DEVNULL,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.splitlines() == ["error: the output cannot be written: [Errno 28] No space left on device"]
     closed = ["sh", "-c", '"$@" <&- >&-', "sh", *command]
@@ -105,7 +106,7 @@ def test_what_the_output_cannot_show_is_escaped(machine):
         prompt = b"h\xff \xf0\x9f\x98\x80"
         done = subprocess.run(
             [sys.executable, "-m", "coding_agent", "-p", prompt, "--model", "scripted/echo", "--json"],
-            cwd=machine.project, env=machine.env(), capture_output=True, check=False,
+            cwd=machine.project, env=machine.env(), stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, b"")
         said = [json.loads(line.decode()) for line in done.stdout.splitlines()]
@@ -117,13 +118,47 @@ def test_a_working_folder_that_was_removed_is_said(machine):
     folder = machine.home / "gone"
     folder.mkdir()
     command = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(folder), sys.executable, "-m", "coding_agent"]
-    done = subprocess.run([*command, "-p", "hi"], env=machine.env(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "-p", "hi"],
+        env=machine.env(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     refused(done, 2, "--cwd")
 
 
 def test_no_prompt_is_no_job(machine):
     """Without a prompt the line says how to give one."""
     refused(machine.run(stdin=""), 2, "-p")
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [(["sesions", "list"], "sessions"), (["atach"], "attach"), (["help"], "--help")]
+)
+def test_a_mistyped_command_is_not_said_to_a_model(machine, words, near):
+    """The line names the command that was meant, and how to say the word to the model all the same."""
+    refused(machine.run(*words), 2, f"did you mean {near}?")
+    assert machine.session_files() == []
+    echo = ("--model", "scripted/echo", "--quiet")
+    for sent in ([*echo, "-p", words[0]], [words[0], "-p", *echo], [*echo, "--", words[0]], ["read it", *echo]):
+        assert machine.run(*sent).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("piped", "said"),
+    [
+        (b"\xff\xfe words", "\ufffd words"),
+        (b"x" * (10 * 1024 * 1024 + 1), "put it into a file"),
+    ],
+    ids=["no text", "too much"],
+)
+def test_whatever_is_piped_in_is_text_or_refused(machine, piped, said):
+    """Bytes that are no UTF-8 are shown as what they are; what no prompt should hold is refused."""
+    done = subprocess.run(
+        [sys.executable, "-m", "coding_agent", "--model", "scripted/echo", "--quiet", "-p", "say it"],
+        cwd=machine.project, env=machine.env(), input=piped, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert said in (done.stdout + done.stderr).decode()
+    assert done.returncode in (0, 2)
+    assert b"Traceback" not in done.stderr
 
 
 def test_nothing_to_continue_is_said(machine):

@@ -1,6 +1,7 @@
 """What can be said on the command line, with real programs."""
 
 import json
+import subprocess
 import sys
 
 import pexpect
@@ -45,6 +46,44 @@ def test_files_and_what_is_piped_in_go_with_the_first_message(machine: Machine):
     missing = machine.run(*ECHO, "@none.txt", "look", stdin="")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "none.txt" in missing.stderr
+
+
+def test_what_is_piped_in_stands_in_front_of_the_prompt_behind_p(machine: Machine):
+    """Both are one prompt; nothing piped in leaves the prompt as it is."""
+    done = machine.run(*ECHO, "-p", "explain it", stdin="the output of a command\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert user_texts(machine) == ["the output of a command\n\nexplain it"]
+    assert machine.run(*ECHO, "-p", "explain it", stdin="").stdout == "explain it\n"
+
+
+def test_a_pipe_that_stays_silent_is_waited_for_and_said(machine: Machine):
+    """Whoever inherited it by accident is told how to leave it out; what comes late still goes in front."""
+    host = subprocess.Popen(
+        [sys.executable, "-m", "coding_agent", "--model", "scripted/echo", "-p", "now"],
+        cwd=machine.project, env=machine.env(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert host.stderr is not None
+    assert "</dev/null leaves it out" in host.stderr.readline()
+    assert host.communicate("late", timeout=30) == ("late\nnow\n", "")
+    assert host.returncode == 0
+
+
+def test_a_stored_session_is_meant_by_its_id_and_as_the_latest(machine: Machine):
+    """One rule for every command and flag that takes a session."""
+    machine.run(*ECHO, "-p", "first")
+    session_id = machine.entries()[0]["id"]
+    for word in (session_id, session_id[:8], "latest"):
+        for command in ("show", "tree", "context", "check", "export"):
+            done = machine.run("sessions", command, word)
+            assert (done.returncode, done.stderr) == (0, "")
+    assert machine.run(*ECHO, "--session", session_id[:8], "-p", "second").stdout == "second\n"
+    assert machine.run("rewind", "latest", machine.entries()[-1]["id"], "--chat", "--preview").returncode == 0
+    assert machine.run(*ECHO, "--fork", "latest", "-p", "third").stdout == "third\n"
+    assert len(machine.session_files()) == 2
+    unclear = machine.run(*ECHO, "--session", session_id[:2], "-p", "x")
+    assert (unclear.returncode, unclear.stdout) == (2, "")
+    assert "may be" in unclear.stderr
 
 
 def test_without_a_session_nothing_is_left_behind(machine: Machine):
