@@ -222,6 +222,17 @@ class Work:
             if outbox.credit is not None:
                 self.gate.look_at(outbox)
 
+    def pass_on(self, event: AgentEvent) -> bool:
+        """Take in an update of the message that is being said, the one event that changes nothing else.
+
+        Hundreds come a second, and the loop's process does this in its own turn while the agent is at rest.
+        """
+        if event.__class__ is not MessageUpdate:
+            return False
+        self.progress.streaming = event
+        self.tell(event)
+        return True
+
     def add(self, ref: MonitorRef, outbox: Outbox) -> None:
         """A subscriber more."""
         self.outboxes[ref] = outbox
@@ -312,7 +323,7 @@ async def begin(
     watch = None if run.pid is None else monitor(run.pid)
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
     annotate(state="running", session=options.session_id)
-    run.stream.deliver_to(me)
+    run.stream.deliver_to(me, work.pass_on)
 
 
 @define(eq=False)
@@ -375,11 +386,9 @@ def take(work: Work, stream: object) -> bool:
     run = work.run
     if run is None or stream is not run.run.stream:
         return False
-    progress = work.progress
     for event in run.run.stream.take_all():
-        if event.__class__ is MessageUpdate:
-            progress.streaming = event
-            work.tell(event)
+        if work.pass_on(event):
+            pass
         elif event.__class__ in TERMINAL_CLASSES:
             run.terminal = event  # type: ignore[assignment]
         elif not (run.carried and isinstance(event, AgentStart)):

@@ -59,7 +59,7 @@ Wrap = Callable[[Any], Any]
 
 
 class Outbox:
-    """See the module. Lives in the process that sends.
+    """See the module. Lives in the process that sends; another may offer for it while it is at rest.
 
     Args:
         pid: The subscriber.
@@ -79,6 +79,7 @@ class Outbox:
         "credit",
         "delivery",
         "pid",
+        "sender",
     )
 
     def __init__(
@@ -89,6 +90,7 @@ class Outbox:
         wrap_batch: Wrap = AgentEventBatch,
     ) -> None:
         self.pid = pid
+        self.sender = self_pid()
         self.delivery = delivery
         self.credit = delivery.credit
         self.behind = False
@@ -125,7 +127,7 @@ class Outbox:
         if self._due(event):
             self.flush()
         elif self._timer is None and not self.starved:
-            self._timer = send_after(self_pid(), Flush(self), self._patience_s())
+            self._timer = send_after(self.sender, Flush(self), self._patience_s())
 
     def flush(self) -> None:
         """Send what waits, as far as credit goes."""
@@ -133,7 +135,7 @@ class Outbox:
             cancel_timer(self._timer)
             self._timer = None
         if self._looks_full() and not any(event.__class__ is not MessageUpdate for event in self._waiting):
-            self._timer = send_after(self_pid(), Flush(self), LOOK_AGAIN_S)
+            self._timer = send_after(self.sender, Flush(self), LOOK_AGAIN_S)
             return
         size = self.delivery.batch_events
         while self._waiting and (self.credit is None or self.credit > 0):

@@ -61,6 +61,7 @@ class EventStream(Generic[E, R]):
     __slots__ = (
         "__weakref__",
         "_abort",
+        "_at_once",
         "_fan",
         "_listener",
         "_outcome",
@@ -94,6 +95,7 @@ class EventStream(Generic[E, R]):
         self._waiting: list[_Seat] = []
         self._subscribers: list[Pid] = []
         self._listener: Pid | None = None
+        self._at_once: Callable[[E], bool] | None = None
         self._ready: StreamReady | None = None
         self._told = False
         self._runtime = current_runtime()
@@ -153,7 +155,7 @@ class EventStream(Generic[E, R]):
     # The producer's side.
 
     def push(self, event: E) -> PushResult:
-        """Hand an event to a waiting reader or buffer it; says what became of it. Never waits.
+        """Hand an event to whoever waits for one or buffer it; says what became of it. Never waits.
 
         A terminal event ends the stream as `complete`, `error` and `cancel` do.
         """
@@ -167,9 +169,14 @@ class EventStream(Generic[E, R]):
             if not reader.settled:
                 reader.settle(event)
                 return "ok"
+        listener = self._listener
+        if listener is None:
+            return "ok" if self._queue.offer(event) else "overflow"
+        if self._at_once is not None and not self._queue.events and listener.at_rest() and self._at_once(event):
+            return "ok"
         taken = self._queue.offer(event)
-        if self._listener is not None and not self._told:
-            self._tell_listener(self._listener)
+        if not self._told:
+            self._tell_listener(listener)
         return "ok" if taken else "overflow"
 
     def push_async(self, event: E) -> None:
@@ -234,13 +241,20 @@ class EventStream(Generic[E, R]):
         """
         return _Events(self)
 
-    def deliver_to(self, pid: Pid) -> None:
+    def deliver_to(self, pid: Pid, at_once: Callable[[E], bool] | None = None) -> None:
         """Send `pid` a `StreamReady` when events wait that it has not been told of; it reads them with `take_all`.
 
         For a process that has other messages to attend to, in place of `events`: one message for a burst of events.
+
+        Args:
+            pid: Who is told.
+            at_once: What a server does with an ordinary event that asks for next to nothing. While the server is at
+                rest and no event waits before it, `push` calls this in place of waking it, and the event is done with
+                when it says True. It must neither wait nor ask whose turn it is.
         """
         self._stir()
         self._listener, self._told, self._ready = pid, False, StreamReady(self)
+        self._at_once = at_once
         if self._queue.events:
             self._tell_listener(pid)
 
@@ -256,7 +270,7 @@ class EventStream(Generic[E, R]):
         events = list(self._queue.events)
         self._queue.events.clear()
         if events and events[-1] is self._terminal:
-            self._listener = self._ready = None
+            self._listener = self._ready = self._at_once = None
             self._note_terminal_read()
         return events
 

@@ -43,6 +43,10 @@ class Pid:
         """Whether the process has not ended; false at once when it was killed."""
         return self.exit_reason is ALIVE
 
+    def at_rest(self) -> bool:
+        """Whether this is a server with nothing to do, whose next turn may be taken for it."""
+        return False
+
     @property
     def name(self) -> str | None:
         """The locally registered name, if there is one."""

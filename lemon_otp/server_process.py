@@ -97,6 +97,10 @@ class ServerProcess(Process):
             if self.idle_timeout_s is not None and self.idle_timer is None:
                 self._await_timeout(self.idle_timeout_s)
 
+    def at_rest(self) -> bool:
+        """Whether it waits for work with nothing begun, and nobody watches or has suspended it."""
+        return self.status == MAIL and self.coro is None and not self.mailbox and not self.watched
+
     def _returned_alert(self) -> bool:
         """Attend to what came during the turn; whether the process is dead now."""
         self.take_signals()

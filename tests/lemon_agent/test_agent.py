@@ -47,11 +47,12 @@ from lemon_ai import (
     ImageContent,
     StreamOptions,
     TextContent,
+    TextDelta,
     ToolResultMessage,
     UserMessage,
     get_text,
 )
-from lemon_otp import CallFailed, ReceiveTimeout, TaskSupervisor, receive, self_pid, spawn
+from lemon_otp import CallFailed, ReceiveTimeout, TaskSupervisor, mailbox_length, receive, self_pid, spawn, sys
 from lemon_otp.testing import settle
 from tests.lemon_agent.tools import ECHO, tool
 
@@ -662,3 +663,22 @@ async def test_a_context_prepared_for_the_next_turn_is_not_the_agents_transcript
     agent = await ScriptedAgent.start([[tool_call("echo", text="a")], "ok"], tools=[ECHO], prepare_next_turn=forget)
     await agent.run("remember me")
     assert get_text((await agent.state()).messages[0]) == "remember me"
+
+
+async def test_a_suspended_agent_passes_nothing_on_and_afterwards_everything_in_order(clocked_tree, fake_clock):
+    """An agent at rest needs no turn for an update; one that is suspended is not at rest, and its events wait."""
+    agent = await ScriptedAgent.start([["one ", Pause(1.0), "two ", "three"]])
+    await Agent.prompt(agent.pid, "hi")
+    events = await until(MessageUpdate)
+    await settle()
+    await sys.suspend(agent.pid)
+    waiting = mailbox_length(self_pid())
+    await fake_clock.advance(2.0)
+    assert mailbox_length(self_pid()) == waiting
+
+    await sys.resume(agent.pid)
+    events += await agent.events()
+    said = [event.assistant_event for event in of_type(events, MessageUpdate)]
+    assert "".join(event.delta for event in said if isinstance(event, TextDelta)) == "one two three"
+    assert [event.at for event in said] == sorted(event.at for event in said)
+    assert_well_formed(events)

@@ -6,7 +6,19 @@ import pytest
 
 from lemon_agent import AbortSignal, AgentEnd, AgentStart, Canceled, ErrorEvent, EventStream, TurnStart
 from lemon_agent.event_stream import open_stream
-from lemon_otp import StreamFailed, exit_signal, receive, self_pid, spawn, trap_exit
+from lemon_otp import (
+    GenServer,
+    NoReply,
+    StreamFailed,
+    StreamReady,
+    exit_signal,
+    receive,
+    self_pid,
+    send,
+    spawn,
+    sys,
+    trap_exit,
+)
 from lemon_otp.errors import CallTimeout
 from lemon_otp.testing import settle
 
@@ -360,7 +372,7 @@ async def test_a_producer_never_waits(runtime):
 
 async def test_a_process_with_other_things_to_do_is_told_once_of_many_events(runtime):
     """`deliver_to` sends one message for a burst; `take_all` gives everything, the terminal event last."""
-    from lemon_otp import ReceiveTimeout, StreamReady
+    from lemon_otp import ReceiveTimeout
 
     quiet = stream()
     quiet.deliver_to(self_pid())
@@ -374,3 +386,71 @@ async def test_a_process_with_other_things_to_do_is_told_once_of_many_events(run
     assert await receive() == StreamReady(quiet)
     assert quiet.take_all() == [END]
     assert quiet.take_all() == []
+
+
+class Reader(GenServer):
+    """Reads a stream of which it is told, and takes numbers at once; what it got, and whether a turn of it got it."""
+
+    async def init(self, stream):
+        got = []
+        stream.deliver_to(self_pid(), lambda event: self.take(got, event))
+        return got
+
+    def take(self, got, event):
+        if isinstance(event, int):
+            got.append(("at once", event))
+        return isinstance(event, int)
+
+    async def handle_info(self, message, got):
+        match message:
+            case StreamReady(stream):
+                got += [("in a turn", event) for event in stream.take_all()]
+            case asyncio.Event():
+                await message.wait()
+        return NoReply(got)
+
+
+async def test_a_server_at_rest_takes_an_event_at_once_and_anything_else_in_its_turn(runtime):
+    """An event it does not take at once is waited for by those after it, so that the order stays."""
+    numbers = stream()
+    reader = await Reader.start(numbers)
+    await settle()
+    assert [numbers.push(event) for event in (1, 2, "word", 3)] == ["ok"] * 4
+    got = await sys.get_state(reader)
+    assert got == [("at once", 1), ("at once", 2), ("in a turn", "word"), ("in a turn", 3)]
+    numbers.push(4)
+    numbers.complete(END)
+    await settle()
+    assert got[4:] == [("at once", 4), ("in a turn", END)]
+    assert numbers.stats().queue_size == 0
+
+
+async def test_nothing_is_taken_at_once_for_a_server_that_is_busy_or_suspended_or_has_mail(runtime):
+    """What it has begun, been sent or been told to leave comes first."""
+    numbers = stream()
+    reader = await Reader.start(numbers)
+    busy = asyncio.Event()
+    send(reader, busy)
+    numbers.push(1)
+    await settle()
+    numbers.push(2)
+    busy.set()
+    got = await sys.get_state(reader)
+    assert got == [("in a turn", 1), ("in a turn", 2)]
+
+    await sys.suspend(reader)
+    numbers.push(3)
+    await settle()
+    assert len(got) == 2
+    await sys.resume(reader)
+    await settle()
+    assert got[2:] == [("in a turn", 3)]
+
+
+async def test_a_plain_process_is_told_of_every_event(runtime):
+    """Only a server can be at rest: what another process waits for nobody knows."""
+    numbers = stream()
+    numbers.deliver_to(self_pid(), lambda event: pytest.fail("taken at once"))
+    numbers.push(1)
+    assert await receive() == StreamReady(numbers)
+    assert numbers.take_all() == [1]
