@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from inspect import isawaitable
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -135,8 +136,9 @@ class HttpTrace:
         """The caller's options, with an ear for what is sent and what comes back."""
         options = self.request.options
 
-        def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
-            changed = options.on_payload(body) if options.on_payload is not None else None
+        async def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
+            given = options.on_payload(body) if options.on_payload is not None else None
+            changed = await given if isawaitable(given) else given
             self._request(changed or body)
             return changed
 

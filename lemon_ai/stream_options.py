@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ReasoningLevel: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 CacheRetention: TypeAlias = Literal["none", "short", "long"]
+PayloadHook: TypeAlias = "Callable[[dict[str, Any]], dict[str, Any] | None | Awaitable[dict[str, Any] | None]]"
 
 DEFAULT_STREAM_TIMEOUT_MS = 300_000
 DEFAULT_MAX_RETRY_DELAY_MS = 60_000
@@ -91,7 +92,7 @@ class StreamOptions:
         on_retry: Told before each wait: number of the try, how many there may be, seconds, what had failed.
         transport: "sse", "websocket" or "auto".
         metadata: Sent along where the provider takes it, such as `user_id`.
-        on_payload: Sees the request body; what it returns, unless None, is sent instead.
+        on_payload: Sees the request body; what it returns, or gives when it is awaited, is sent instead unless None.
         on_response: Sees the status and the headers of the answer.
     """
 
@@ -122,7 +123,7 @@ class StreamOptions:
     on_retry: Callable[[int, int, float, ProviderError], None] | None = field(default=None, eq=False, repr=False)
     transport: Literal["sse", "websocket", "auto"] = "sse"
     metadata: Mapping[str, Any] = field(factory=dict)
-    on_payload: Callable[[dict[str, Any]], dict[str, Any] | None] | None = field(default=None, eq=False, repr=False)
+    on_payload: PayloadHook | None = field(default=None, eq=False, repr=False)
     on_response: Callable[[int, Mapping[str, str]], None] | None = field(default=None, eq=False, repr=False)
 
     @classmethod

@@ -11,7 +11,7 @@ from attrs import define, field
 from coding_agent.errors import BadExtension
 from coding_agent.extensions.reducers import EVENTS, PLAIN_ONLY
 from lemon_agent import AgentTool
-from lemon_otp import frozen
+from lemon_otp import error_trace, frozen
 
 Handler: TypeAlias = Callable[..., Any]
 """`handler(event, session)`, plain or async. Answers None, or a mapping with what the event asks for."""
@@ -70,8 +70,8 @@ class EventBus:
         for handler in list(self._heard.get(name, ())):
             try:
                 handler(value)
-            except Exception:
-                _log.exception("a listener to %r failed", name)
+            except Exception as error:
+                _log.error("a listener to %r failed\n%s", name, error_trace(error))
 
 
 @define(eq=False)

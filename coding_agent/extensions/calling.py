@@ -5,14 +5,18 @@ An async handler runs beside everything else; a plain one on a thread, so that o
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from lemon_otp import alive, exit_signal, spawn_link, unlink
+from lemon_otp import alive, error_line, exit_signal, spawn_link, unlink
 
 HANDLER_S: Final = 30.0
 """What a handler may take where a run waits for it."""
+DISCOVER_S: Final = 5.0
+"""What one may take to name skills and templates, while the start of a session waits."""
 FAREWELL_S: Final = 2.0
 """What handlers may take together to say goodbye to a session."""
 EVENT_S: Final = 10.0
@@ -54,6 +58,35 @@ async def call_handler(handler: Callable[..., Any], *args: Any, limit_s: float |
     return found
 
 
+def call_now(handler: Callable[..., Any], *args: Any, limit_s: float) -> Any:
+    """What a plain handler answers, where no event loop runs that could wait for it.
+
+    It has a thread of its own, which is left behind when the time is over and ends with the program.
+
+    Raises:
+        HandlerFailed: It raised, did not answer in time, or answered a coroutine.
+    """
+    outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            outcome.put((True, handler(*args)))
+        except BaseException as error:
+            outcome.put((False, error_line(error)))
+
+    threading.Thread(target=work, name="extension handler", daemon=True).start()
+    try:
+        went_well, found = outcome.get(timeout=limit_s)
+    except Empty:
+        raise HandlerFailed(f"it did not answer within {limit_s:g} seconds") from None
+    if inspect.iscoroutine(found):
+        found.close()
+        went_well, found = False, "nothing can be waited for here; make it a plain function"
+    if not went_well:
+        raise HandlerFailed(found)
+    return found
+
+
 def _is_async(handler: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
@@ -87,4 +120,4 @@ def _settle(outcome: "asyncio.Future[tuple[bool, Any]]", went_well: bool, found:
 
 
 def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return error_line(error)

@@ -29,7 +29,7 @@ class BeforeProviderRequest:
 
 @frozen
 class BeforeProviderPayload:
-    """The request's body is made. Answer the `payload` to send instead. Plain functions only."""
+    """The request's body is made. Answer the `payload` to send instead."""
 
     type: ClassVar[str] = "before_provider_payload"
     model: str

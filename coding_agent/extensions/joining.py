@@ -166,12 +166,13 @@ class Hooked:
     def _watched(self, model: Model, options: StreamOptions) -> StreamOptions:
         payload, response = options.on_payload, options.on_response
 
-        def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
-            changed = payload(body) if payload is not None else None
+        async def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
+            given = payload(body) if payload is not None else None
+            changed = await given if inspect.isawaitable(given) else given
             now = body if changed is None else changed
             event = hooks.BeforeProviderPayload(model_name(model), now)
-            changed_now: dict[str, Any] = self.extensions.ask_now(event, self.report, begin={"payload": now})["payload"]
-            return changed_now
+            found = await self.extensions.ask(event, self.session, self.report, begin={"payload": now})
+            return found["payload"]  # type: ignore[no-any-return]  # a dict, or `reducers` would have refused it
 
         def on_response(status: int, headers: Mapping[str, str]) -> None:
             if response is not None:

@@ -209,8 +209,8 @@ RULES: Final[Mapping[str, tuple[Rule, Callable[[Any, Standing], Any]]]] = {
 }
 """For each point: how answers come together, and what the next handler is told in view of them."""
 
-PLAIN_ONLY: Final[Sequence[str]] = ("before_provider_payload", "resources_discover")
-"""Points where nothing can be waited for."""
+PLAIN_ONLY: Final[Sequence[str]] = ("resources_discover",)
+"""Points where no event loop runs yet: plain functions of the event alone."""
 
 FAIL_CLOSED: Final = frozenset({"tool_call"})
 """Points where a handler that fails means no."""

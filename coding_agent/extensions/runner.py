@@ -1,7 +1,6 @@
 """Edge. All extensions of a start: handlers are asked in order, their answers come together, failures are told."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,11 +11,20 @@ from coding_agent.errors import BadUsage
 from coding_agent.events import ExtensionFailed
 from coding_agent.extensions import hooks
 from coding_agent.extensions.api import Command, Extension, Flag, Handler
-from coding_agent.extensions.calling import EVENT_S, FAREWELL_S, HANDLER_S, HandlerFailed, call_handler
+from coding_agent.extensions.calling import (
+    DISCOVER_S,
+    EVENT_S,
+    FAREWELL_S,
+    HANDLER_S,
+    HandlerFailed,
+    call_handler,
+    call_now,
+)
 from coding_agent.extensions.loading import load_extensions
 from coding_agent.extensions.reducers import FAIL_CLOSED, RULES, BadAnswer, Standing, answered
 from coding_agent.extensions.session_handle import SessionHandle
 from lemon_agent import AgentTool
+from lemon_otp import describe, error_line
 
 if TYPE_CHECKING:
     from coding_agent.settings import Settings
@@ -38,12 +46,14 @@ class Extensions:
         problems: What could not be loaded, a line each.
         handler_s: What a handler may take where a run waits for it.
         event_s: What one may take that only hears of something.
+        discover_s: What one may take to name skills and templates.
     """
 
     loaded: list[Extension] = field(factory=list)
     problems: list[str] = field(factory=list)
     handler_s: float = HANDLER_S
     event_s: float = EVENT_S
+    discover_s: float = DISCOVER_S
     _listening: "set[asyncio.Future[None]]" = field(factory=set)
 
     @classmethod
@@ -113,18 +123,15 @@ class Extensions:
         return standing
 
     def ask_now(self, event: Any, report: Report, *, begin: Mapping[str, Any] | None = None) -> Standing:
-        """As `ask`, where nothing can be waited for: the handlers are plain functions and get the event alone."""
+        """As `ask`, where no event loop runs: the handlers are plain functions and get the event alone."""
         rule, told = RULES[event.type]
         standing: Standing = dict(begin or {})
         for extension, handler in self.handlers(event.type):
             try:
-                answer = handler(told(event, standing))
-                if inspect.iscoroutine(answer):
-                    answer.close()
-                    raise BadAnswer("nothing can be waited for here; make it a plain function")
+                answer = call_now(handler, told(event, standing), limit_s=self.discover_s)
                 standing, last = rule(standing, answered(answer))
-            except Exception as error:
-                report(ExtensionFailed(extension.path, event.type, f"{type(error).__name__}: {error}"))
+            except (HandlerFailed, BadAnswer) as error:
+                report(ExtensionFailed(extension.path, event.type, str(error)))
                 continue
             if last:
                 break
@@ -169,12 +176,10 @@ class Extensions:
                 try:
                     tool: Any = made if isinstance(made, AgentTool) else made(cwd)
                 except Exception as error:
-                    problems.append(
-                        f"extension {extension.name}: a tool cannot be made: {type(error).__name__}: {error}"
-                    )
+                    problems.append(f"extension {extension.name}: a tool cannot be made: {error_line(error)}")
                     continue
                 if not isinstance(tool, AgentTool):
-                    problems.append(f"extension {extension.name}: {tool!r} is no AgentTool")
+                    problems.append(f"extension {extension.name}: {describe(tool)} is no AgentTool")
                 elif tool.name in names:
                     problems.append(f"extension {extension.name}: the tool name {tool.name} is taken")
                 else:

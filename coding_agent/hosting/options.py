@@ -67,7 +67,7 @@ async def options_for(
     Raises:
         BadUsage: There is no such session, no sandbox, or no tool of a name that was given.
     """
-    host.look_again()
+    await host.look_again()
     options = session_options(
         host.settings,
         host.choice,

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import evolve, field
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
     from coding_agent.hosting.options import Extra
+    from coding_agent.mcp.entries import ServerEntry
     from coding_agent.session.options import SessionOptions
 
 WATCHDOG_S: Final = 1.0
@@ -60,6 +62,8 @@ class HostRun:
         keeps_sessions: A session goes on when the last client leaves it, as `serve` wants it.
         notices: Lines for the person that were found on the way, told once.
         extras: Asked in order before a session is started; each may add to what it is started with.
+        client_servers: MCP servers that a client named, beside those of configuration files.
+        more_folders: Where sessions work too, beside the working folder.
     """
 
     arguments: Arguments
@@ -70,6 +74,8 @@ class HostRun:
     keeps_sessions: bool = False
     notices: list[str] = field(factory=list)
     extras: "list[Extra]" = field(factory=list)
+    client_servers: "tuple[ServerEntry, ...]" = ()
+    more_folders: tuple[Path, ...] = ()
     resources: Resources | None = None
     hooks: "PromptHooks | None" = None
     extensions: "Extensions | None" = None
@@ -121,7 +127,7 @@ class HostRun:
             self._renew()
             self.notices += self.read_files()
 
-    def look_again(self) -> None:
+    async def look_again(self) -> None:
         """For every session but the first: read settings and files as they are now.
 
         A project that has changed since it was trusted counts no more; extensions stay as they were loaded, unless the
@@ -129,7 +135,10 @@ class HostRun:
         """
         if self._fresh:
             self._fresh = False
-            return
+        else:
+            await asyncio.to_thread(self._look)  # files of the person's and the project's, and what extensions do
+
+    def _look(self) -> None:
         trusted = self.settings.trusted
         try:
             self._renew()

@@ -152,7 +152,7 @@ async def reload(here: "RpcConnection", _given: Fields) -> Any:
     """Read settings, templates and skills again; what is part of a running session stays until the next one."""
     host = here.desk.host
     told = len(host.notices)
-    host.look_again()
+    await host.look_again()
     return {"notices": host.notices[told:]}
 
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -111,7 +112,7 @@ class HttpTransport:
     async def _answer(
         self, request: ProviderRequest, call: WireCall, secrets: frozenset[str]
     ) -> AsyncIterator[httpx.Response]:
-        content, headers = _payload(request, call)
+        content, headers = await _payload(request, call)
         provider = request.model.provider
         gate = self._gates.setdefault(asyncio.get_running_loop(), _Gate(OPENED_AT_ONCE))
         try:
@@ -242,10 +243,11 @@ async def _error_body(answer: httpx.Response) -> bytes:
     return b"".join(pieces)
 
 
-def _payload(request: ProviderRequest, call: WireCall) -> tuple[bytes, dict[str, str]]:
+async def _payload(request: ProviderRequest, call: WireCall) -> tuple[bytes, dict[str, str]]:
     body: dict[str, Any] = call.body
     if request.options.on_payload is not None:
-        body = request.options.on_payload(body) or body
+        changed = request.options.on_payload(body)
+        body = (await changed if isawaitable(changed) else changed) or body
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     headers = {"content-type": "application/json", "accept": "text/event-stream", **call.headers}
     if call.sign is not None:

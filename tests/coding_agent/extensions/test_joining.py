@@ -13,6 +13,7 @@ from coding_agent.errors import CompactionError
 from coding_agent.extensions.api import Extension
 from coding_agent.extensions.calling import HandlerFailed, call_handler
 from coding_agent.extensions.joining import handle
+from coding_agent.session.protocol import model_name
 from lemon_agent import AgentTool, Block, text_result
 from lemon_ai import UserMessage, get_text
 from lemon_ai.testing import Call
@@ -236,6 +237,30 @@ async def test_request_options_are_patched_in_turn(host, extended):
     assert request.options.temperature == 0.5
     assert dict(request.options.headers) == {"b": "2", "c": "3"}
     assert failures(events) == [("/x2.py", "before_provider_request", "there is no option 'warmth'")]
+
+
+async def test_a_payload_is_changed_in_turn_and_one_that_hangs_is_bounded_and_told(host, extended):
+    """Async or plain, as everywhere; the body is that of whoever answered in time."""
+
+    async def first(event, session):
+        return {"payload": {**event.payload, "session": (await session.state()).session_id}}
+
+    def second(event, session):
+        threading.Event().wait()
+
+    async def third(event, session):
+        return {"payload": {**event.payload, "model": event.model}}
+
+    session = await extended(
+        *(on("before_provider_payload", each) for each in (first, second, third)), turns=("done",), handler_s=0.2
+    )
+    state = await client.get_state(session)
+    await host.run(session, "hi")
+    (request,) = extended.model.requests
+    body = await request.options.on_payload({"a": 1})
+    assert body == {"a": 1, "session": state.session_id, "model": model_name(request.model)}
+    await client.prompt(session, "again")
+    assert "did not answer within 0.2 seconds" in failures(await host.until_settled())[0][2]
 
 
 # Runs.

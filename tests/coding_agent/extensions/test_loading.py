@@ -157,6 +157,21 @@ def test_skills_and_templates_of_extensions_are_read_too(settings):
     assert "ZeroDivisionError" in extensions.problems[0]
 
 
+def test_one_that_never_names_its_skills_is_passed_over_and_said(settings):
+    """The start waits for it for a bounded time."""
+    put(
+        settings.config_dir / "extensions",
+        "a.py",
+        "import threading\ndef extension(lemon):\n"
+        "    lemon.on('resources_discover', lambda event: threading.Event().wait())\n"
+        "    lemon.on('resources_discover', lambda event: {'prompt_paths': ['/more']})\n",
+    )
+    extensions = Extensions.load(settings, trusted=False)
+    extensions.discover_s = 0.05
+    assert extensions.with_places(settings).resources.templates == ("/more",)
+    assert "did not answer within 0.05 seconds" in extensions.problems[0]
+
+
 @pytest.mark.requirement("BR-152")
 def test_an_async_answer_where_nothing_can_be_waited_for_is_no_answer(settings):
     """A coroutine is not taken for a yes; it is said."""

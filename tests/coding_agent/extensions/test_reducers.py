@@ -91,7 +91,7 @@ def test_registering_what_cannot_be_is_refused_at_once():
     for attempt in (
         lambda: lemon.on("tool_cal", print),
         lambda: lemon.on("context", 3),
-        lambda: lemon.on("before_provider_payload", waits),
+        lambda: lemon.on("resources_discover", waits),
         lambda: lemon.register_tool(3),
         lambda: lemon.register_command("a b", print),
         lambda: lemon.register_flag("Bad_Name"),
