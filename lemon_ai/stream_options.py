@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ReasoningLevel: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 CacheRetention: TypeAlias = Literal["none", "short", "long"]
-PayloadHook: TypeAlias = "Callable[[dict[str, Any]], dict[str, Any] | None | Awaitable[dict[str, Any] | None]]"
+PayloadHook: TypeAlias = "Callable[[dict[str, Any]], dict[str, Any] | Awaitable[dict[str, Any] | None] | None]"
 
 DEFAULT_STREAM_TIMEOUT_MS = 300_000
 DEFAULT_MAX_RETRY_DELAY_MS = 60_000
