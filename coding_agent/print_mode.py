@@ -28,7 +28,7 @@ from coding_agent.tools.visible_text import plain
 from coding_agent.wire import header_to_wire
 from lemon_agent import MessageEnd, ToolExecutionEnd, ToolExecutionStart
 from lemon_ai import AssistantMessage, get_text, redact
-from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, monitor, receive, self_pid, whereis
+from lemon_otp import CallFailed, Down, Pid, ReceiveTimeout, monitor, reason_words, receive, self_pid, whereis
 
 if TYPE_CHECKING:
     from coding_agent.rpc.events import EventWriter
@@ -176,13 +176,18 @@ async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOp
     return 130 if interrupted else code
 
 
+def _crashed(reason: object) -> SessionCrashed:
+    words = reason_words(reason)
+    return SessionCrashed(f"the session process ended: {words}; what it had said is stored, try --continue")
+
+
 async def _until_settled(session: Pid, printer: Printer) -> bool:
     """Print what happens until the run is over; whether a person interrupted it."""
     interrupted = False
     while printer.settled is None:
         match await receive():
             case Down(process=pid, reason=reason) if pid == session:
-                raise SessionCrashed(f"the session process ended: {reason}; what it had said is stored, try --continue")
+                raise _crashed(reason)
             case SessionEvent() as event:
                 printer.take(event)
             case Interrupted() if interrupted:
@@ -213,7 +218,7 @@ async def _until_quiet(session: Pid, session_id: str, printer: Printer) -> bool:
             continue
         match message:
             case Down(process=pid, reason=reason) if pid == session:
-                raise SessionCrashed(f"the session process ended: {reason}; what it had said is stored, try --continue")
+                raise _crashed(reason)
             case SessionEvent() as event:
                 printer.take(event)
             case Interrupted():

@@ -69,6 +69,7 @@ from lemon_ai import (
     ToolCallStart,
     block_to_wire,
 )
+from lemon_otp import reason_words
 
 _TOOL_CALL_TAGS = {
     "tool_call_start": "toolcall_start",
@@ -204,4 +205,4 @@ def plain(reason: Any) -> Any:
         return reason
     if isinstance(reason, list | tuple):
         return [plain(part) for part in reason]
-    return f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+    return reason_words(reason)

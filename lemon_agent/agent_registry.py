@@ -6,7 +6,7 @@ Owns:  one entry an agent; it goes when the agent's process does, however that e
 
 from typing import Any, Final, TypeAlias
 
-from lemon_otp import ChildSpec, NotFound, Pid, Registry, Via
+from lemon_otp import ChildSpec, NotFound, Pid, Registry, Via, describe
 
 AGENT_REGISTRY: Final = "agent_registry"
 
@@ -96,4 +96,4 @@ def checked(key: object) -> AgentKey:
         case (str() as session_id, str() as role, int() as index) if index >= 0 and not isinstance(index, bool):
             return session_id, role, index
         case _:
-            raise ValueError(f"an agent's key is (session_id, role, index), not {key!r}")
+            raise ValueError(f"an agent's key is (session_id, role, index), not {describe(key)}")

@@ -49,7 +49,7 @@ from lemon_ai import (
     UserMessage,
     get_text,
 )
-from lemon_otp import define, frozen
+from lemon_otp import define, describe, frozen
 
 THIRTY_MINUTES_S = 1_800.0
 
@@ -63,7 +63,7 @@ def checked_messages(messages: Iterable[AgentMessage]) -> tuple[AgentMessage, ..
     kept = tuple(messages)
     for message in kept:
         if not isinstance(getattr(message, "role", None), str):
-            raise TypeError(f"no message, for it has no role: {message!r}")
+            raise TypeError(f"no message, for it has no role: {describe(message)}")
     return kept
 
 
@@ -71,7 +71,7 @@ def _checked_tools(tools: Iterable[AgentTool]) -> tuple[AgentTool, ...]:
     kept = tuple(tools)
     for tool in kept:
         if not isinstance(tool, AgentTool):
-            raise TypeError(f"no tool: {tool!r}")
+            raise TypeError(f"no tool: {describe(tool)}")
     return kept
 
 

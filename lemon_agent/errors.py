@@ -13,15 +13,32 @@ AgentError
 └── ToolError               raised by a tool: its reason is what the model is told
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from lemon_otp import define
+from lemon_otp import SpeaksForItself, define, describe
 
 if TYPE_CHECKING:
     from lemon_agent.loop.transcript import Violation
 
+REASON_MAX: Final = 2_000
+"""Characters of a reason that is no text."""
+WORDS_MAX: Final = 50_000
+"""Characters of what an error says."""
 
-class AgentError(Exception):
+
+def words_of(error: BaseException) -> str:
+    """What an error of a tool, a hook or a stream says to the model; its class when it says nothing.
+
+    Its `str` is called, on the loop as what raised it was: saying it well is the business of the tool's author.
+    """
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return words[:WORDS_MAX] or type(error).__name__
+
+
+class AgentError(SpeaksForItself):
     """Base of every error of this package."""
 
 
@@ -101,7 +118,7 @@ class LoopFailed(AgentError):
 class ToolError(AgentError):
     """Raised by a tool that could not do what it was asked.
 
-    The call gets an error result whose text is the reason: a string as it stands, anything else by its `repr`.
+    The call gets an error result whose text is the reason: a string as it stands, anything else as `describe` shows it.
 
     Attributes:
         reason: What the model is told.
@@ -112,4 +129,4 @@ class ToolError(AgentError):
     details: Any = None
 
     def __str__(self) -> str:
-        return self.reason if isinstance(self.reason, str) else repr(self.reason)
+        return self.reason if isinstance(self.reason, str) else describe(self.reason, REASON_MAX)

@@ -8,9 +8,9 @@ from attrs import field
 
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.checks import is_a
-from lemon_agent.errors import InvalidTool
+from lemon_agent.errors import REASON_MAX, InvalidTool
 from lemon_ai import ImageContent, TextContent, Usage
-from lemon_otp import frozen
+from lemon_otp import describe, frozen
 
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 """May the model take what a result says as its own working material, or is it someone else's words?"""
@@ -166,8 +166,8 @@ def text_result(text: str, details: Any = None, *, trust: Trust = "trusted") -> 
 
 
 def error_text(reason: object) -> str:
-    """A reason as the model reads it: a string as it stands, anything else by its `repr`."""
-    return reason if isinstance(reason, str) else repr(reason)
+    """A reason as the model reads it: a string as it stands, anything else as `describe` shows it."""
+    return reason if isinstance(reason, str) else describe(reason, REASON_MAX)
 
 
 def error_result(

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from attrs import field
 
-from lemon_otp import define
+from lemon_otp import SpeaksForItself, define
 
 if TYPE_CHECKING:
     from lemon_ai.messages import AssistantMessage
@@ -45,7 +45,7 @@ Category = Literal["rate_limit", "auth", "client", "context_length", "server", "
 FailoverAction = Literal["next_credential", "next_provider", "compact", "fail", "retry_same"]
 
 
-class AiError(Exception):
+class AiError(SpeaksForItself):
     """Base of every error of this package."""
 
     def __str__(self) -> str:

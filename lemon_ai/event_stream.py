@@ -10,7 +10,7 @@ from lemon_ai.errors import AiError, ProviderError
 from lemon_ai.events import StreamCanceled, StreamDone, StreamError, StreamEvent
 from lemon_ai.messages import AssistantMessage
 from lemon_ai.models.model import Model
-from lemon_otp import Canceled, Completed, EventStream, Failed, Pid, Terminals
+from lemon_otp import Canceled, Completed, EventStream, Failed, Pid, Terminals, reason_words
 
 MAX_QUEUE = 10_000
 
@@ -48,11 +48,7 @@ def crashed(model: Model, reason: Any) -> ProviderError:
     """The error of a stream whose worker ended without a terminal event."""
     if isinstance(reason, tuple) and len(reason) == 2 and reason[0] in ("task_crashed", "runner_crashed"):
         reason = reason[1]
-    return ProviderError(provider=model.provider, message=f"Streaming task crashed: {_told(reason)}")
-
-
-def _told(reason: Any) -> str:
-    return f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+    return ProviderError(provider=model.provider, message=f"Streaming task crashed: {reason_words(reason)}")
 
 
 def _done(message: AssistantMessage) -> StreamDone:

@@ -41,6 +41,7 @@ from lemon_otp.errors import (
     ProcessExit,
     ReceiveTimeout,
     RemoteError,
+    SpeaksForItself,
     StartFailed,
     StreamFailed,
     TooManyJobs,
@@ -114,7 +115,7 @@ from lemon_otp.table import Table, TableInfo, TableTransfer
 from lemon_otp.task import Task
 from lemon_otp.task_supervisor import TaskSupervisor
 from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
-from lemon_otp.telling import describe, error_line, error_trace, error_words
+from lemon_otp.telling import describe, error_line, error_trace, error_words, reason_words
 from lemon_otp.terminals import (
     Canceled,
     Completed,
@@ -193,6 +194,7 @@ __all__ = [
     "Result",
     "Runtime",
     "Shutdown",
+    "SpeaksForItself",
     "StartFailed",
     "Stop",
     "Strategy",
@@ -248,6 +250,7 @@ __all__ = [
     "monitor",
     "monotonic_s",
     "put_env",
+    "reason_words",
     "receive",
     "register",
     "render",

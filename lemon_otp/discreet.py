@@ -31,6 +31,7 @@ from lemon_otp.bounded import (
     line_of,
     name_of,
 )
+from lemon_otp.errors import SpeaksForItself
 from lemon_otp.pid import Pid
 from lemon_otp.telling import TEXT_MAX, Cleaner
 
@@ -62,6 +63,8 @@ def shown(value: object, limit: int, clean: Cleaner) -> str:
 def words(error: BaseException, limit: int, clean: Cleaner) -> str:
     """What an error says, near to its `str`; of one with words of its own making, what it holds."""
     kind = type(error)
+    if issubclass(kind, SpeaksForItself):
+        return _own_words(error, limit, clean)
     speaker = _teller(kind, "__str__")
     if _teller(kind, "__repr__") is not BaseException or type(fields_of(speaker)["__str__"]) is not _BUILT_IN:
         return shown(error, limit, clean)
@@ -77,6 +80,13 @@ def words(error: BaseException, limit: int, clean: Cleaner) -> str:
         return shown(args[0], limit, clean)[1:-1]
     told = shown(args, limit, clean)
     return "" if not args else told[1:-2] if len(args) == 1 and told.endswith(",)") else told
+
+
+def _own_words(error: BaseException, limit: int, clean: Cleaner) -> str:
+    try:
+        return _cut(str(error), limit, clean)
+    except Exception:
+        return shown(error, limit, clean)
 
 
 def line(error: BaseException, limit: int, clean: Cleaner) -> str:

@@ -26,7 +26,8 @@ OtpError
 ├── TooManyJobs          a job scheduler lets no more jobs wait
 └── StreamFailed         an event stream ended without a result
 
-ProcessExit stands beside the tree, on BaseException: `except Exception` must not stop a process that
+SpeaksForItself stands beside the tree: packages above build theirs on it.
+ProcessExit does so, too, on BaseException: `except Exception` must not stop a process that
 wants to end, as `rescue` does not catch an exit on the BEAM.
 """
 
@@ -275,6 +276,10 @@ class StreamFailed(OtpError):
         super().__init__(f"the stream ended without a result: {describe(reason)}")
         self.reason = reason
         self.partial = partial
+
+
+class SpeaksForItself(Exception):
+    """Base of errors whose `str` is short, quick and fit for a log, made by the package itself."""
 
 
 class ProcessExit(BaseException):

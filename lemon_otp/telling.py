@@ -27,7 +27,10 @@ def describe(value: object, limit: int = TEXT_MAX, clean: Cleaner = str) -> str:
 
 
 def error_words(error: BaseException, limit: int = TEXT_MAX, clean: Cleaner = str) -> str:
-    """What the error says, near to its `str`, which is not called: an error with words of its own shows its fields."""
+    """What the error says, near to its `str`.
+
+    That is called for a `SpeaksForItself` alone; another error that makes words of its own shows its fields.
+    """
     from lemon_otp import discreet
 
     return discreet.words(error, limit, clean)
@@ -38,6 +41,13 @@ def error_line(error: BaseException, limit: int = TEXT_MAX, clean: Cleaner = str
     from lemon_otp import discreet
 
     return discreet.line(error, limit, clean)
+
+
+def reason_words(reason: object, limit: int = TEXT_MAX) -> str:
+    """Why something ended, for a person: a text as it is, an error with its class, anything else near to its repr."""
+    if type(reason) is str:
+        return reason if len(reason) <= limit else reason[: limit - 1] + "…"
+    return error_line(reason, limit) if isinstance(reason, BaseException) else describe(reason, limit)
 
 
 def error_trace(error: BaseException, clean: Cleaner = str) -> str:

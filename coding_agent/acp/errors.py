@@ -12,7 +12,7 @@ from coding_agent.errors import (
     SessionNotRunning,
 )
 from lemon_ai import AuthFailed, MissingCredential
-from lemon_otp import CallFailed
+from lemon_otp import CallFailed, error_line, error_trace, reason_words
 
 METHOD_NOT_FOUND: Final = -32601
 INVALID_REQUEST: Final = -32600
@@ -50,9 +50,9 @@ def failure_of(error: Exception, method: str) -> dict[str, Any]:
         case CodingAgentError():
             return {"code": INTERNAL, "message": str(error)}
         case CallFailed():
-            return {"code": INTERNAL, "message": f"the session has ended: {error.reason}"}
+            return {"code": INTERNAL, "message": f"the session has ended: {reason_words(error.reason)}"}
         case OSError():
             return {"code": INTERNAL, "message": f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")}
         case _:
-            _log.error("the request %s failed", method, exc_info=error)
-            return {"code": INTERNAL, "message": f"{type(error).__name__}: {error}"}
+            _log.error("the request %s failed\n%s", method, error_trace(error))
+            return {"code": INTERNAL, "message": error_line(error)}

@@ -44,8 +44,10 @@ from lemon_otp import (
     TaskSupervisor,
     define,
     demonitor,
+    error_trace,
     frozen,
     monitor,
+    reason_words,
     receive,
     self_pid,
     send,
@@ -154,7 +156,7 @@ class Desk:
                     await self._leave()
                     return
                 case Down(ref=ref, reason=reason) if ref is watched:
-                    self._hear(Ended(self.session_id, str(reason)))
+                    self._hear(Ended(self.session_id, reason_words(reason)))
                 case Down():
                     pass
                 case _Stop():
@@ -177,8 +179,8 @@ class Desk:
         for listener in list(self._listeners):
             try:
                 listener(event)
-            except Exception:
-                _log.exception("a listener of %r failed", self)
+            except Exception as error:
+                _log.error("a listener of %r failed\n%s", self, error_trace(error))
 
     # The session.
 

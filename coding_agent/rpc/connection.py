@@ -15,7 +15,7 @@ from coding_agent.hosting.desk_events import DeskEvent
 from coding_agent.rpc.commands import COMMANDS
 from coding_agent.rpc.events import EventWriter, Message, is_passing
 from coding_agent.rpc.fields import NULL, Fields
-from lemon_otp import CallFailed, spawn, spawn_link
+from lemon_otp import CallFailed, error_line, error_trace, reason_words, spawn, spawn_link
 
 UI_RESPONSE: Final = "extension_ui_response"
 
@@ -87,8 +87,8 @@ class RpcConnection:
         async def beside() -> None:
             try:
                 await work(*arguments)
-            except Exception:
-                _log.exception("what a command had begun failed")
+            except Exception as error:
+                _log.error("what a command had begun failed\n%s", error_trace(error))
 
         spawn(beside, label="connection[beside]")
 
@@ -108,12 +108,12 @@ class RpcConnection:
         except CodingAgentError as error:
             return failure(message, str(name), str(error))
         except CallFailed as error:
-            return failure(message, str(name), f"the session has ended: {error.reason}")
+            return failure(message, str(name), f"the session has ended: {reason_words(error.reason)}")
         except OSError as error:
             return failure(message, str(name), f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         except Exception as error:
-            _log.exception("the command %s failed", name)
-            return failure(message, str(name), f"{type(error).__name__}: {error}")
+            _log.error("the command %s failed\n%s", name, error_trace(error))
+            return failure(message, str(name), error_line(error))
 
     def _hear(self, event: DeskEvent) -> None:
         if self._congested is not None and is_passing(event) and self._congested():

@@ -16,7 +16,7 @@ from attrs import field
 import lemon_ai
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.agent_state import as_messages
-from lemon_agent.errors import CannotContinue, LoopFailed, NoMessages
+from lemon_agent.errors import CannotContinue, LoopFailed, NoMessages, words_of
 from lemon_agent.event_stream import EventStream, open_stream
 from lemon_agent.events import (
     AgentEnd,
@@ -165,7 +165,7 @@ async def _whole(run: Run, prompts: tuple[AgentMessage, ...]) -> _End:
     except LoopFailed as failure:
         return _failed(run, progress, failure)
     except Exception as error:  # a mistake of ours, or of an object we were given
-        words = str(error) or type(error).__name__
+        words = words_of(error)
         crash = LoopFailed(("exception", words), words)
         crash.__cause__ = error
         return _failed(run, progress, crash)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol
 from attrs import evolve
 
 from lemon_agent.abort_signal import AbortSignal
-from lemon_agent.errors import LoopFailed
+from lemon_agent.errors import LoopFailed, words_of
 from lemon_agent.event_stream import EventStream
 from lemon_agent.events import (
     AgentEvent,
@@ -289,14 +289,10 @@ class Run:
         except BaseException as error:
             if not self_pid().alive:
                 raise  # the run's process is being ended: this is no failure of the hook
-            raise LoopFailed(getattr(error, "reason", error), _words(error)) from error
+            raise LoopFailed(getattr(error, "reason", error), words_of(error)) from error
 
 
 def _finish_off(left: Iterable[Working]) -> None:
     """End by force what tools of a dead run have not ended themselves."""
     for task in left:
         task.finish_off()
-
-
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__

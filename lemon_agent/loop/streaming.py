@@ -9,7 +9,7 @@ from attrs import evolve
 
 from lemon_agent.abort_signal import is_aborted
 from lemon_agent.context import report_size, warn_size
-from lemon_agent.errors import InvalidTranscript, LoopFailed
+from lemon_agent.errors import InvalidTranscript, LoopFailed, words_of
 from lemon_agent.events import MessageEnd, MessageStart, MessageUpdate
 from lemon_agent.loop.config import StreamFn, convert_to_llm
 from lemon_agent.loop.interruption import Cause, Interrupted, Interruptible
@@ -39,7 +39,7 @@ from lemon_ai import (
     ToolCallEnd,
     ToolCallStart,
 )
-from lemon_otp import annotate, self_pid, sleep_s
+from lemon_otp import annotate, describe, self_pid, sleep_s
 
 GROWTH: Final = frozenset(
     {
@@ -160,9 +160,9 @@ async def _opened(run: Run, context: Context, options: StreamOptions) -> Any:
         if inspect.isawaitable(source):
             source = await source
     except Exception as error:
-        raise LoopFailed(getattr(error, "reason", error), str(error) or type(error).__name__) from error
+        raise LoopFailed(getattr(error, "reason", error), words_of(error)) from error
     if not (hasattr(source, "events") or hasattr(source, "__aiter__")):
-        raise LoopFailed(("invalid_stream", source), f"stream_fn returned no stream: {source!r}")
+        raise LoopFailed(("invalid_stream", source), f"stream_fn returned no stream: {describe(source)}")
     return source
 
 
@@ -267,7 +267,7 @@ class _Reading:
 
     def broke(self, error: BaseException) -> None:
         """The stream raised instead of saying how it ended."""
-        words = str(error) or type(error).__name__
+        words = words_of(error)
         if self.untouched:
             raise LoopFailed(error, words) from error
         self._run.provider_error = error
@@ -309,7 +309,7 @@ def _canceled(message: AssistantMessage, reason: Any) -> AssistantMessage:
         kept = tuple(block for block in message.content if not isinstance(block, ToolCall))
         return evolve(message, content=kept or (TextContent(" "),), stop_reason="redirected", error_message=None)
     stop: Literal["aborted", "error"] = "aborted" if reason in ABORT_REASONS else "error"
-    words = reason if isinstance(reason, str) else repr(reason)
+    words = reason if isinstance(reason, str) else describe(reason)
     return evolve(message, stop_reason=stop, error_message=f"Stream canceled: {words}")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from attrs import field
 
+from lemon_agent.errors import words_of
 from lemon_agent.events import ToolExecutionEnd, ToolExecutionStart
 from lemon_agent.loop import tool_outcome as outcomes
 from lemon_agent.loop.config import AfterToolCall, BeforeToolCall, Block
@@ -202,7 +203,7 @@ class _Batch:
         try:
             given = asked.arguments if tool.prepare_arguments is None else tool.prepare_arguments(asked.arguments)
         except Exception as error:
-            return outcomes.invalid_arguments((str(error) or type(error).__name__,))
+            return outcomes.invalid_arguments((words_of(error),))
         checked = checker_for(tool.parameters).check(given)
         if checked.errors:
             return outcomes.invalid_arguments(checked.errors)

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from lemon_agent.errors import ToolError
+from lemon_agent.errors import REASON_MAX, ToolError, words_of
 from lemon_agent.loop.config import KEEP, ToolOverride
 from lemon_agent.tools import AgentTool, AgentToolResult, ErrorInfo, error_result, error_text, normal_trust
 from lemon_ai import TextContent, ToolCall, ToolResultMessage
-from lemon_otp import ProcessExit, frozen
+from lemon_otp import ProcessExit, describe, frozen
 
 ABORTED: Final = "Tool execution aborted"
 CUT_SHORT: Final = (
@@ -47,7 +47,7 @@ def interpret(value: Any) -> ToolOutcome:
         case ("error", reason):
             return ToolOutcome(error_result(reason, "tool_error"), is_error=True)
         case _:
-            text = f"Unexpected tool result: {_repr(value)}"
+            text = f"Unexpected tool result: {describe(value, REASON_MAX)}"
             return ToolOutcome(error_result(text, "unexpected_tool_result"), is_error=True)
 
 
@@ -57,14 +57,13 @@ def caught(error: BaseException) -> ToolOutcome:
         case ToolError():
             result = error_result(error.reason, "tool_error", details=error.details)
         case ProcessExit():
-            result = error_result(f"exit: {_repr(error.reason)}", "tool_caught")
+            result = error_result(f"exit: {describe(error.reason, REASON_MAX)}", "tool_caught")
         case Exception():
-            name = type(error).__name__
-            result = error_result(str(error) or name, "tool_exception", exception=name)
+            result = error_result(words_of(error), "tool_exception", exception=type(error).__name__)
         case SystemExit() | KeyboardInterrupt() | GeneratorExit() | asyncio.CancelledError():
-            result = error_result(f"exit: {_repr(error)}", "tool_caught")
+            result = error_result(f"exit: {describe(error, REASON_MAX)}", "tool_caught")
         case _:
-            result = error_result(f"throw: {_repr(error)}", "tool_caught")
+            result = error_result(f"throw: {describe(error, REASON_MAX)}", "tool_caught")
     return ToolOutcome(result, is_error=True)
 
 
@@ -86,18 +85,20 @@ def blocked(reason: str | None, terminate: bool | None = None) -> ToolOutcome:
 
 def hook_raised(error: BaseException) -> ToolOutcome:
     """A hook around the call failed."""
-    name = type(error).__name__
-    return ToolOutcome(error_result(str(error) or name, "hook_exception", exception=name), is_error=True)
+    result = error_result(words_of(error), "hook_exception", exception=type(error).__name__)
+    return ToolOutcome(result, is_error=True)
 
 
 def not_started(reason: Any) -> ToolOutcome:
     """The call's process could not be started."""
-    return _failed(f"Tool task failed to start: {_reason(reason)}", "tool_task_start_failed", ("start_failed", reason))
+    return _failed(
+        f"Tool task failed to start: {error_text(reason)}", "tool_task_start_failed", ("start_failed", reason)
+    )
 
 
 def crashed(reason: Any) -> ToolOutcome:
     """The call's process ended before it gave a result."""
-    return _failed(f"Tool task crashed: {_reason(reason)}", "tool_task_crashed", reason, info=reason)
+    return _failed(f"Tool task crashed: {error_text(reason)}", "tool_task_crashed", reason, info=reason)
 
 
 def timed_out(timeout_ms: int) -> ToolOutcome:
@@ -171,16 +172,3 @@ def as_partial(value: Any) -> AgentToolResult:
 def _failed(text: str, error_type: str, reason: Any, *, info: Any = None) -> ToolOutcome:
     result = AgentToolResult(content=(TextContent(text),), error_info=ErrorInfo(error_type, info or reason))
     return ToolOutcome(result, is_error=True, failed_task=reason)
-
-
-def _reason(reason: Any) -> str:
-    """An exit reason: the runtime's own words as they are, anything else by its `repr`."""
-    return reason if isinstance(reason, str) else _repr(reason)
-
-
-def _repr(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception as error:
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= 2000 else f"{text[:2000]}..."

@@ -16,6 +16,7 @@ from lemon_otp.repl.catalogue import find_operation, operations
 from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
 from lemon_otp.repl.wire import BadRequest, failure
 from lemon_otp.scheduler import Scheduler
+from lemon_otp.telling import error_line, error_trace
 
 TRIES: Final = 5
 """How often a look is begun again when what it reads is changed meanwhile, by a loop that is not quite held up."""
@@ -105,8 +106,8 @@ def failed(error: BaseException) -> dict[str, Any]:
     if isinstance(error, BadRequest):
         return failure(str(error), "bad_request")
     if not isinstance(error, OtpError):
-        _log.warning("a request to look inside failed", exc_info=error)
-    return failure(f"{type(error).__name__}: {str(error)[:ERROR_TEXT_MAX]}")
+        _log.warning("a request to look inside failed\n%s", error_trace(error))
+    return failure(error_line(error, ERROR_TEXT_MAX))
 
 
 # While the loop is held up.

@@ -14,6 +14,7 @@ from attrs import field
 
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime
+from lemon_otp.telling import error_trace
 from lemon_otp.values import frozen
 
 STORED: Final = "repl.details"
@@ -58,8 +59,8 @@ def details() -> dict[Pid, Detail]:
     for name, provider in list(providers.items()):
         try:
             found.update(provider())
-        except Exception:
-            _log.warning("the details of %s cannot be had", name, exc_info=True)
+        except Exception as error:
+            _log.warning("the details of %s cannot be had\n%s", name, error_trace(error))
     return found
 
 

@@ -15,7 +15,17 @@ from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemon_otp import Pid, Via, describe, error_line, error_trace, error_words, frozen
+from lemon_otp import (
+    Pid,
+    SpeaksForItself,
+    Via,
+    describe,
+    error_line,
+    error_trace,
+    error_words,
+    frozen,
+    reason_words,
+)
 
 SECRET = "canary"
 
@@ -201,6 +211,34 @@ def test_an_error_with_words_of_its_own_shows_what_it_holds() -> None:
     assert error_words(OwnError(SECRET)) == "<OwnError>"
     assert error_line(FieldsError()) == "FieldsError(seen=1)"
     assert error_words(ValueError(Own())) == "<Own>"
+
+
+class Speaker(SpeaksForItself):
+    def __str__(self) -> str:
+        return "short words" if not self.args else str(self.args[0])
+
+
+def test_a_package_may_speak_for_its_errors() -> None:
+    """Those that say so are asked what they say; words that cannot be had, or are long, do no harm."""
+    assert error_line(Speaker()) == "Speaker: short words"
+    assert error_words(Speaker(Own())) == "Speaker(<Own>)"
+    assert len(error_words(Speaker("x" * 10_000))) == 500
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("shutdown", "shutdown"),
+        (ValueError("boom"), "ValueError: boom"),
+        (("shutdown", Own()), "('shutdown', <Own>)"),
+        (None, "None"),
+        ("x" * 1_000, "x" * 499 + "…"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_reason_is_told_to_a_person(reason: object, words: str) -> None:
+    """A text as it is, an error with its class."""
+    assert reason_words(reason) == words
 
 
 def raised(make: Callable[[], Exception]) -> Exception:
