@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from coding_agent.folders import folders
-from coding_agent.private_files import make_private
+from lemon_otp import make_private
 
 LOGGERS: Final = ("lemon_otp", "lemon_ai", "lemon_agent", "coding_agent", "opentelemetry", "urllib3", "uvicorn")
 """Ours, and those of libraries that work in the background: where nobody listens, Python prints warnings."""

@@ -1,4 +1,4 @@
-"""Edge. Files and folders that only this user can read: made so from the start, and replaced as a whole."""
+"""Edge. Files that only this user can read: made so from the start, in folders that are, and replaced as a whole."""
 
 import os
 from collections.abc import Iterator
@@ -6,21 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
+from lemon_otp import make_private
+
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder that only this user can enter, and every folder above it that is not there, in the same way.
-
-    Raises:
-        OSError: It cannot be made, or what is there is no folder.
-    """
-    if folder.is_dir():
-        return
-    missing = [one for one in folder.parents if not one.exists()]
-    for one in (*reversed(missing), folder):
-        one.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager

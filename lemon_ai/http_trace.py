@@ -29,7 +29,7 @@ from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.wire import Decoder, WireCall
 from lemon_ai.redaction import redact, redact_headers, secrets_of
 from lemon_ai.stream_options import StreamOptions
-from lemon_otp import define, frozen, monotonic_s, wall_ms
+from lemon_otp import define, frozen, make_private, monotonic_s, wall_ms
 
 VARIABLE: Final = "LEMON_AI_HTTP_TRACE"
 DEBUG_VARIABLE: Final = "LEMON_AI_DEBUG"
@@ -256,16 +256,9 @@ def _text(document: Any) -> str:
 def _append(path: Path, line: dict[str, Any]) -> None:
     """Add a line to a private file. What cannot be written is dropped: no call fails for it."""
     try:
-        _make_private(path.parent)
+        make_private(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
     except (OSError, ValueError) as error:
         _log.info("Nothing is traced to %s: %s", path, error)
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder and those it lies in, each for this user alone; what is there stays as it is."""
-    if not folder.is_dir():
-        _make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)

@@ -41,7 +41,6 @@ from lemon_otp.errors import (
     ProcessExit,
     ReceiveTimeout,
     RemoteError,
-    SpeaksForItself,
     StartFailed,
     StreamFailed,
     TooManyJobs,
@@ -71,6 +70,7 @@ from lemon_otp.gen_server import (
 from lemon_otp.introspect import ProcessInfo, TreeNode, info, render, tree
 from lemon_otp.job_scheduler import JobCounts, JobScheduler
 from lemon_otp.partition_supervisor import PartitionSupervisor
+from lemon_otp.private_folders import make_private
 from lemon_otp.process import (
     Address,
     MonitorRef,
@@ -110,6 +110,7 @@ from lemon_otp.registry import Registered, Registry, Unregistered
 from lemon_otp.registry_entries import ANY
 from lemon_otp.restarts import AutoShutdown, Backoff, Strategy
 from lemon_otp.runtime import Runtime, run
+from lemon_otp.speaking import SpeaksForItself
 from lemon_otp.supervisor import Supervisor
 from lemon_otp.table import Table, TableInfo, TableTransfer
 from lemon_otp.task import Task
@@ -247,6 +248,7 @@ __all__ = [
     "link",
     "load",
     "mailbox_length",
+    "make_private",
     "monitor",
     "monotonic_s",
     "put_env",

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lemon_otp import telemetry
 from lemon_otp.callbacks import UNSET
 from lemon_otp.scheduler import CURRENT
-from lemon_otp.telling import CLEANER, Cleaner, cleaner_in, describe, error_trace
+from lemon_otp.speaking import Cleaner
+from lemon_otp.telling import CLEANER, cleaner_in, describe, error_trace
 from lemon_otp.values import frozen
 
 if TYPE_CHECKING:

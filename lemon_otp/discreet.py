@@ -31,9 +31,8 @@ from lemon_otp.bounded import (
     line_of,
     name_of,
 )
-from lemon_otp.errors import SpeaksForItself
 from lemon_otp.pid import Pid
-from lemon_otp.telling import TEXT_MAX, Cleaner
+from lemon_otp.speaking import TEXT_MAX, Cleaner, SpeaksForItself
 
 MARGIN: Final = 1_000
 """Characters read beyond a cut, so that a secret is known for one even where the cut goes through it."""

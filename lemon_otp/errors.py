@@ -26,8 +26,7 @@ OtpError
 ├── TooManyJobs          a job scheduler lets no more jobs wait
 └── StreamFailed         an event stream ended without a result
 
-SpeaksForItself stands beside the tree: packages above build theirs on it.
-ProcessExit does so, too, on BaseException: `except Exception` must not stop a process that
+ProcessExit stands beside the tree, on BaseException: `except Exception` must not stop a process that
 wants to end, as `rescue` does not catch an exit on the BEAM.
 """
 
@@ -276,10 +275,6 @@ class StreamFailed(OtpError):
         super().__init__(f"the stream ended without a result: {describe(reason)}")
         self.reason = reason
         self.partial = partial
-
-
-class SpeaksForItself(Exception):
-    """Base of errors whose `str` is short, quick and fit for a log, made by the package itself."""
 
 
 class ProcessExit(BaseException):

@@ -6,13 +6,11 @@ value, and without what its class hides. This module is what a program pays for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
-Cleaner: TypeAlias = Callable[[str], str]
-"""Gives a text back without the secrets in it; must not raise."""
+from lemon_otp.speaking import TEXT_MAX, Cleaner
 
-TEXT_MAX: Final = 500
 CLEANER: Final = "telling.cleaner"
 """Where a runtime keeps the cleaner of its reports."""
 

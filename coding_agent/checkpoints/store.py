@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from coding_agent.checkpoints.records import Checkpoint, Kind, checkpoint_from_json
-from coding_agent.private_files import make_private, replace_file
-from lemon_otp import wall_ms
+from coding_agent.private_files import replace_file
+from lemon_otp import make_private, wall_ms
 
 STORED_BYTES_MAX: Final = 1 << 30
 """Beyond this the oldest checkpoints of a session go."""

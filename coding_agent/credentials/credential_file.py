@@ -20,9 +20,9 @@ from attrs import field
 
 from coding_agent.errors import BadCredentialFile
 from coding_agent.folders import folders
-from coding_agent.private_files import make_private, replace_file
+from coding_agent.private_files import replace_file
 from lemon_ai import canonical
-from lemon_otp import frozen
+from lemon_otp import frozen, make_private
 
 VARIABLE: Final = "LEMON_AUTH_FILE"
 LOCK_TIMEOUT_S: Final = 10.0

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from coding_agent.credentials import known_secrets
 from coding_agent.logs import LOGGERS, log_file
-from coding_agent.private_files import make_private
 from lemon_ai import redact
-from lemon_otp import Pid, at_exit, recorder, self_pid, wall_ms
+from lemon_otp import Pid, at_exit, make_private, recorder, self_pid, wall_ms
 
 FILES_MAX: Final = 20
 CRASH_FOLDER: Final = "crashes"

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from coding_agent.permissions.rules import BadRule, Rule, parse_rule
-from coding_agent.private_files import make_private, replace_file
+from coding_agent.private_files import replace_file
+from lemon_otp import make_private
 
 SIZE_MAX: Final = 256 * 1024
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from coding_agent.messages import convert_to_llm
-from coding_agent.private_files import make_private, replace_file
+from coding_agent.private_files import replace_file
 from lemon_agent import AgentMessage
 from lemon_ai import AssistantMessage, ImageContent, Message, TextContent, ThinkingContent, ToolCall, ToolResultMessage
+from lemon_otp import make_private
 
 NO_IMAGE: Final = TextContent("[an earlier picture was left out]")
 _EXCERPT: Final = 600

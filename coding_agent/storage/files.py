@@ -10,7 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from coding_agent.private_files import make_private, sync_folder
+from coding_agent.private_files import sync_folder
+from lemon_otp import make_private
 
 
 class Files(Protocol):

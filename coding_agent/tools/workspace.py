@@ -16,7 +16,7 @@ from coding_agent.tools.paths import Approve, PathGuard, Place, Policy, Purpose
 from coding_agent.tools.program_keeper import ProgramKeeper
 from coding_agent.tools.turns import Turns
 from lemon_agent import AbortSignal
-from lemon_otp import Pid, at_exit
+from lemon_otp import Pid, at_exit, make_private
 
 if TYPE_CHECKING:
     from coding_agent.tools.todo_list import Todo
@@ -114,7 +114,7 @@ class Workspace:
     def output_dir(self) -> Path:
         """The private folder for long output; readable by the tools."""
         folder = self._output_dir or self.keeper.home
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         self.guard.allow_reading(folder)
         return folder
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from attrs import field
 
 from coding_agent.errors import BadUsage
-from coding_agent.private_files import make_private, replace_file
-from lemon_otp import frozen
+from coding_agent.private_files import replace_file
+from lemon_otp import frozen, make_private
 
 BYTES_MAX: Final = 16 * 1024 * 1024
 LOCK_TIMEOUT_S: Final = 10.0

@@ -8,6 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from lemon_otp.private_folders import make_private
+
 
 class UnsafeFolder(Exception):
     """The folder cannot hold a private socket; the text says why."""
@@ -67,7 +69,7 @@ def private_folder(path: Path) -> None:
         UnsafeFolder: It is a link, belongs to somebody else, or is one that everybody keeps files in.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
             raise UnsafeFolder("it is not a folder")

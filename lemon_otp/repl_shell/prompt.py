@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lemon_otp.private_folders import make_private
 from lemon_otp.repl_shell.asking import Asker, Unreachable
 from lemon_otp.repl_shell.shell import DONE, FAILED, Shell
 
@@ -88,12 +89,12 @@ def _session(shell: Shell, history: Path | None) -> PromptSession[str]:
             for way in found:
                 yield Offered(way.text, start_position=-way.back, display_meta=way.meta)
 
-    kept = InMemoryHistory() if history is None else FileHistory(_private(history))
+    kept = InMemoryHistory() if history is None else FileHistory(private_history(history))
     return PromptSession(completer=Ways(), history=kept, complete_while_typing=False, enable_history_search=True)
 
 
-def _private(path: Path) -> str:
-    """The history's file, which only this user can read: lines may hold what was sent to processes."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def private_history(path: Path) -> str:
+    """The name of the history's file, made, with its folder, for this user alone: lines may hold what processes got."""
+    make_private(path.parent)
     path.touch(mode=0o600)
     return str(path)

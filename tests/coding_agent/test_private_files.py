@@ -1,4 +1,4 @@
-"""Files and folders that only this user can read."""
+"""Files that only this user can read."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coding_agent.private_files import appending, make_private, replace_file
+from coding_agent.private_files import appending, replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -20,24 +20,6 @@ def careless_umask() -> Iterator[None]:
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_every_folder_that_is_made_on_the_way_is_private_and_those_that_were_there_stay_as_they_are(tmp_path):
-    """Parents that are missing get mode 0700 too, not the mode that the system gives by default."""
-    (tmp_path / "there").mkdir(mode=0o755)
-
-    make_private(tmp_path / "there" / "a" / "b")
-
-    assert mode_of(tmp_path / "there") == 0o755
-    assert [mode_of(tmp_path / "there" / name) for name in ("a", "a/b")] == [0o700, 0o700]
-
-
-def test_a_folder_cannot_be_made_where_a_file_is(tmp_path):
-    """What is there and is no folder is said, not taken for one."""
-    (tmp_path / "file").touch()
-
-    with pytest.raises(FileExistsError):
-        make_private(tmp_path / "file")
 
 
 def test_a_file_that_is_appended_to_is_made_private_and_a_link_is_not_followed(tmp_path):

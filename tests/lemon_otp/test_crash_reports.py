@@ -25,7 +25,7 @@ from lemon_otp import (
     telemetry,
 )
 from lemon_otp.crash_reports import VALUE_MAX, CrashReport
-from lemon_otp.telling import TEXT_MAX
+from lemon_otp.speaking import TEXT_MAX
 from lemon_otp.testing import settle
 from tests.lemon_otp.servers import Scripted
 
