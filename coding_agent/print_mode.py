@@ -6,7 +6,7 @@ line on standard output instead, behind a header line.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field
@@ -18,6 +18,7 @@ from coding_agent.events import ExtensionFailed, PermissionDecided, SessionEvent
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.options import Wanted, first_file, options_for
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
+from coding_agent.mcp.at_start import ONLY_PROMPT_S, servers_settled, typed_for_servers
 from coding_agent.models.model_choice import ModelChoice
 from coding_agent.safety import gate_for, safety_of
 from coding_agent.session.options import SessionOptions
@@ -65,6 +66,11 @@ class Printer:
             self._progress(f"going on after {state.restored.message_count} messages{note}")
             for problem in state.restored.problems:
                 self._progress(f"session file: {problem}")
+
+    def warn(self, lines: Iterable[str]) -> None:
+        """Print what a person should know."""
+        for line in lines:
+            self._progress(line)
 
     def begin_prompt(self) -> None:
         """Forget how the prompt before this one ended."""
@@ -162,7 +168,9 @@ async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOp
     interrupted = False
     for prompt in prompts:
         printer.begin_prompt()
-        await client.prompt(session, prompt.text, prompt.images)
+        printer.warn(await servers_settled(options, ONLY_PROMPT_S))
+        text, images = await typed_for_servers(options, prompt.text)
+        await client.prompt(session, text, (*prompt.images, *images))
         interrupted = await _until_settled(session, printer)
         if interrupted and not printer.settled:  # asked twice to end at once
             return 130

@@ -18,6 +18,7 @@ from coding_agent.acp.prompt_content import BadContent, prompt_of
 from coding_agent.acp.wire import Answer, Message, Wire
 from coding_agent.errors import BadUsage, SessionBusy, SessionNotRunning
 from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.extended import serve_providers
 from coding_agent.hosting.running import HostRun, prepared
 from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.mcp.entries import ServerEntry
@@ -204,7 +205,9 @@ class Agent:
         if not folder.is_dir():
             raise BadUsage(f"the folder {cwd} does not exist")
         host = await asyncio.to_thread(_host_for, self.host, folder)
-        host.extras += [*self.host.extras, _with_servers(tuple(map(_entry, mcp_servers or ())))]
+        await serve_providers(host.extensions)
+        host.extras += self.host.extras
+        host.client_servers = tuple(map(_entry, mcp_servers or ()))
         session = AcpSession(host, self.wire, self._can)
         session_id = await session.open(wanted)
         self.sessions[session_id] = session
@@ -216,17 +219,6 @@ def _host_for(host: HostRun, folder: Path) -> HostRun:
     arguments = evolve(host.arguments, cwd=str(folder))
     settings = evolve(settings_of(arguments, host.environ), session_dir=host.settings.session_dir)
     return prepared(arguments, settings)
-
-
-def _with_servers(entries: tuple[ServerEntry, ...]) -> Any:
-    """Asked before a session is started: these servers run beside those that are configured."""
-
-    async def extra(options: Any, _dialogs: Any) -> Any:
-        from coding_agent.mcp.at_start import with_given_servers
-
-        return with_given_servers(options, entries) if entries else options
-
-    return extra
 
 
 def _entry(server: Any) -> ServerEntry:

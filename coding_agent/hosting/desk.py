@@ -32,6 +32,7 @@ from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.required_credential import require_credential
 from coding_agent.hosting.user_bash import BashOutput, UserBash, answered_elsewhere
 from coding_agent.messages import BashExecutionMessage
+from coding_agent.mcp.at_start import FIRST_PROMPT_S, prompts_of_servers, servers_settled, typed_for_servers
 from coding_agent.session.protocol import AbortReport, SessionState
 from coding_agent.storage import copying
 from coding_agent.storage.session_manager import SessionManager
@@ -380,7 +381,9 @@ class Desk:
                 return "handled"
             text, images = seen.text, seen.images
         async with self._in_turn() as pid:
-            text = prompts.expanded(text, self.host.resources)
+        text, images = await self._typed(text, images)
+        for line in await servers_settled(self.session.options, FIRST_PROMPT_S):
+            self.tell(Shown("notify", {"message": line, "notifyType": "warning"}))
             await require_credential(self.host, pid)
             try:
                 await client.prompt(pid, text, images)
@@ -394,22 +397,31 @@ class Desk:
     async def steer(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
         async with self._in_turn() as pid:
-            await client.steer(pid, self._queueable(text), images)
+        text, images = await self._typed(self._queueable(text), images)
+            await client.steer(pid, text, images)
 
     async def follow_up(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text when the run would end; skills and templates are expanded, commands are refused."""
         async with self._in_turn() as pid:
-            await client.follow_up(pid, self._queueable(text), images)
+        text, images = await self._typed(self._queueable(text), images)
+            await client.follow_up(pid, text, images)
 
     async def next_turn(self, text: str) -> None:
         """Put this text before the next prompt."""
         async with self._in_turn() as pid:
-            await client.next_turn(pid, self._queueable(text))
+        text, _ = await self._typed(self._queueable(text), ())
+            await client.next_turn(pid, text)
+
+    async def _typed(self, text: str, images: prompts.Images) -> tuple[str, prompts.Images]:
+        """What a text stands for that a person typed: a skill, a template, a prompt of an MCP server, what it reads."""
+        await self.pid()  # a crashed session is back, with its servers
+        text, more = await typed_for_servers(self.session.options, prompts.expanded(text, self.host.resources))
+        return text, (*images, *more)
 
     def _queueable(self, text: str) -> str:
         if (name := self.command_in(text)) is not None:
             raise BadUsage(f"/{name} is a command of an extension and cannot wait in a queue; send it as a prompt")
-        return prompts.expanded(text, self.host.resources)
+        return text
 
     def command_in(self, text: str) -> str | None:
         """The command of an extension that a text runs; None for any other text."""
@@ -465,4 +477,5 @@ class Desk:
 
     def commands(self) -> list[prompts.CommandInfo]:
         """Everything that can be typed behind a slash."""
-        return prompts.commands_of(self.host.resources, self.host.hooks)
+        found = prompts.commands_of(self.host.resources, self.host.hooks)
+        return found + ([] if self._session is None else prompts_of_servers(self._session.options))

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from attrs import field, frozen
 
 from coding_agent.errors import McpServerUnavailable
+from coding_agent.mcp.asks import Asks, Backing
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, offer_of
 from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
@@ -43,6 +44,7 @@ LOOK_AGAIN_S: Final = 0.5
 """The lists are asked for no more often, however often a server says that they changed."""
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one HTTP answer."""
+LIST_CHANGED: Final = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 
 
 @frozen
@@ -52,6 +54,7 @@ class Job:
     Attributes:
         server: The process that is told.
         program: For `stdio`; outlives this connection, so that there is never a second one.
+        backing: What the server may ask of the session.
         connect_s: How long it may take until the tools are listed.
     """
 
@@ -59,6 +62,7 @@ class Job:
     entry: ServerEntry
     program: ServerProgram = field(repr=False)
     keeper: Keeper = field(repr=False)
+    backing: Backing = field(repr=False)
     connect_s: float
 
 
@@ -137,7 +141,7 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
     from mcp_types import Implementation
 
     async def heard(message: Any) -> None:
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
+        if getattr(message, "method", "") in LIST_CHANGED:
             send(me, Refresh())
 
     def lost(why: str) -> None:
@@ -149,6 +153,7 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
         client_info=Implementation(name="lemon-agents", version=release()),
         cache=None,
         mode="legacy" if job.program.handshake else "auto",
+        **Asks(job.entry, job.backing).callbacks(),
     )
     try:
         async with asyncio.timeout(job.connect_s):
@@ -212,18 +217,20 @@ def _listen(client: Any, me: Pid) -> None:
     """Newer servers tell of changes only to those who listen."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-    tools = client.server_capabilities.tools
-    if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools is not None and tools.list_changed:
-        spawn_link(_hear, client, me, label="listener")
+    can = client.server_capabilities
+    kinds = {"tools": can.tools, "resources": can.resources, "prompts": can.prompts}
+    changing = {f"{kind}_list_changed": True for kind, has in kinds.items() if has is not None and has.list_changed}
+    if client.protocol_version in MODERN_PROTOCOL_VERSIONS and changing:
+        spawn_link(_hear, client, me, changing, label="listener")
 
 
-async def _hear(client: Any, me: Pid) -> None:
+async def _hear(client: Any, me: Pid, changing: dict[str, bool]) -> None:
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
     from mcp.shared.exceptions import MCPError
 
     while True:
         try:
-            async with client.listen(tools_list_changed=True) as changes:
+            async with client.listen(**changing) as changes:
                 async for _change in changes:
                     send(me, Refresh())
         except ListenNotSupportedError:

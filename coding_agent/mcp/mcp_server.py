@@ -5,16 +5,18 @@ Emits: telemetry ("coding_agent", "mcp_server", "changed"): its name and state, 
 Owns:  a `connection`, linked; at most one program. A crashed one is started again and connects anew
 """
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from attrs import define, field, frozen
 
 from coding_agent.errors import McpServerUnavailable
 from coding_agent.mcp import mcp_supervisor
+from coding_agent.mcp.asks import Backing
 from coding_agent.mcp.backoff import STEADY_S, delay_s
 from coding_agent.mcp.connection import Close, Connected, Job, Offered, Refresh, hold
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer
+from coding_agent.mcp.standing import State, Status
 from coding_agent.mcp.stdio_transport import ServerProgram
 from coding_agent.tools.keeper import Keeper
 from coding_agent.tools.program_keeper import ProgramKeeper
@@ -56,9 +58,6 @@ CONNECT_S: Final = 30.0
 LEAVE_S: Final = 8.0
 """For a connection to end in peace; its program is given less, and then killed."""
 
-State: TypeAlias = Literal["connecting", "ready", "checking", "waiting", "failed"]
-"""On the way, connected, perhaps no more connected, between two attempts, or given up until somebody asks."""
-
 
 @frozen
 class Start:
@@ -67,6 +66,7 @@ class Start:
     Attributes:
         owner: When this process ends, so does the server. It is sent a `Changed` whenever something changed.
         program: Kept across restarts of the process.
+        backing: What the server may ask of the session.
     """
 
     entry: ServerEntry
@@ -74,24 +74,7 @@ class Start:
     program: ServerProgram = field(repr=False)
     connect_s: float = CONNECT_S
     keeper: Keeper | None = field(default=None, repr=False)
-
-
-@frozen
-class Status:
-    """How a server stands.
-
-    Attributes:
-        name: As configured.
-        error: Why it is not connected, or was not last time; None when nothing is wrong.
-        offer: What it offers, or did when it was connected last; None when it never was.
-        os_pid: Of its program.
-    """
-
-    name: str
-    state: State
-    error: str | None = None
-    offer: Offer | None = field(default=None, repr=False)
-    os_pid: int | None = None
+    backing: Backing = field(factory=Backing, repr=False)
 
 
 @frozen
@@ -114,7 +97,13 @@ class GetClient(Request["Any"]):
 
 @frozen
 class Reconnect:
-    """Try again now, whatever was decided before."""
+    """Connect anew now, whatever was decided before; a connection that stands is closed first.
+
+    Attributes:
+        server: Only this one of several; None for all.
+    """
+
+    server: str | None = None
 
 
 @frozen
@@ -141,6 +130,7 @@ class Running:
     offer: Offer | None = None
     error: str | None = None
     failures: int = 0
+    connect_again: bool = False
     ready_at_s: float = 0.0
     timer: TimerRef | None = None
     waiting: list[Caller] = field(factory=list)
@@ -209,9 +199,13 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
 
     async def handle_cast(self, message: Any, state: Running) -> NoReply[Running]:
         match message:
-            case Reconnect() if state.state in ("waiting", "failed"):
+            case Reconnect():
                 state.failures = 0
-                _connect(state)
+                if state.connection is None:
+                    _connect(state)
+                else:
+                    state.connect_again = True
+                    _leave(state)
             case Suspect(client) if client is state.client and state.connection is not None and state.state == "ready":
                 _become(state, "checking")
                 send(state.connection, Refresh())
@@ -230,7 +224,11 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
                 _become(state, "ready")
             case Exit(pid, reason) if pid == state.connection:
                 await state.start.program.end(0)
-                _lost(state, reason)
+                if state.connect_again:
+                    state.connect_again, state.connection, state.client = False, None, None
+                    _connect(state)
+                else:
+                    _lost(state, reason)
             case TryNow() if state.state == "waiting":
                 _connect(state)
             case Down(process=pid) if pid == state.start.owner:
@@ -240,10 +238,7 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
     async def terminate(self, _reason: Any, state: Running) -> None:
         if state.connection is not None and state.connection.alive:
             ref = monitor(state.connection)
-            if state.client is None:  # it is waiting for an answer, not for us
-                exit_signal(state.connection, "shutdown")
-            else:
-                send(state.connection, Close())
+            _leave(state)
             try:
                 await receive(down_of(ref), timeout_s=LEAVE_S)
             except ReceiveTimeout:
@@ -259,12 +254,21 @@ async def start_server(start: Start, name: str) -> Pid:
     return await DynamicSupervisor.start_child(mcp_supervisor.NAME, spec)
 
 
+def _leave(state: Running) -> None:
+    """Have the connection end."""
+    assert state.connection is not None
+    if state.client is None:  # it is waiting for an answer, not for us
+        exit_signal(state.connection, "shutdown")
+    else:
+        send(state.connection, Close())
+
+
 def _connect(state: Running) -> None:
     if state.timer is not None:
         cancel_timer(state.timer)
     state.timer = None
     start = state.start
-    job = Job(self_pid(), start.entry, start.program, state.keeper, start.connect_s)
+    job = Job(self_pid(), start.entry, start.program, state.keeper, start.backing, start.connect_s)
     state.connection = spawn_link(hold, job, label="connection")
     _become(state, "connecting")
 

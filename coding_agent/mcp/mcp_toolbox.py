@@ -11,13 +11,16 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from coding_agent.events import CommandsUpdate
 from coding_agent.mcp import mcp_supervisor
+from coding_agent.mcp.asks import Backing
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.mcp_server import CONNECT_S, Changed, Reconnect, Start, Status, start_server
+from coding_agent.mcp.mcp_server import CONNECT_S, Changed, Reconnect, Start, start_server
 from coding_agent.mcp.names import PREFIX
 from coding_agent.mcp.server_tools import agent_tools
+from coding_agent.mcp.standing import Reachable, Standing, Status
 from coding_agent.mcp.stdio_transport import ServerProgram
-from coding_agent.session.protocol import OfferTools
+from coding_agent.session.protocol import OfferTools, Tell
 from coding_agent.tools.keeper import Keeper
 from lemon_agent import AgentTool
 from lemon_otp import (
@@ -47,12 +50,11 @@ from lemon_otp import (
     receive,
     reply,
     self_pid,
+    send,
     send_after,
     whereis,
 )
 
-WAIT_S: Final = 10.0
-"""How long a session waits for its servers before it begins without the late ones."""
 AGAIN_S: Final = 5.0
 """How long a crashed session is given to come back."""
 _ids: Final = itertools.count(1)
@@ -65,6 +67,7 @@ class Contents:
     Attributes:
         creator: It ends with this process until a session has joined.
         only: Names of the tools that are offered; None for all.
+        backing: What the servers may ask of the session; its `standing` is written here.
         programs: By server; kept across restarts.
     """
 
@@ -75,6 +78,7 @@ class Contents:
     connect_s: float = CONNECT_S
     keeper: Keeper | None = field(default=None, repr=False)
     only: frozenset[str] | None = None
+    backing: Backing = field(factory=Backing, repr=False)
     programs: dict[str, ServerProgram] = field(factory=dict, repr=False)
 
     @property
@@ -121,16 +125,14 @@ class Held:
     """The toolbox as it is now."""
 
     contents: Contents
-    statuses: dict[str, Status] = field(factory=dict)
     tools: dict[str, AgentTool] = field(factory=dict)
     session: Pid | None = None
     watched: MonitorRef | None = None
     waiting: list[Caller] = field(factory=list)
 
     @property
-    def settled(self) -> bool:
-        names = [entry.name for entry in self.contents.entries]
-        return all(name in self.statuses and self.statuses[name].state != "connecting" for name in names)
+    def standing(self) -> Standing:
+        return self.contents.backing.standing
 
 
 class McpToolbox(GenServer[Contents, Any, Any, Held]):
@@ -139,17 +141,21 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
     trap_exit = True
 
     async def init(self, contents: Contents) -> Init[Held]:
+        standing = contents.backing.standing
+        standing.servers = {entry.name: Reachable(entry, contents.server_name(entry)) for entry in contents.entries}
+        standing.statuses, standing.settled, standing.session = {}, False, None
         return Init(Held(contents, watched=monitor(contents.creator)), continue_="start")
 
     async def handle_continue(self, _term: Any, state: Held) -> NoReply[Held]:
         contents = state.contents
         for entry in contents.entries:
             program = contents.programs.setdefault(entry.name, ServerProgram(entry, contents.cwd))
-            start = Start(entry, self_pid(), program, contents.connect_s, contents.keeper)
+            start = Start(entry, self_pid(), program, contents.connect_s, contents.keeper, contents.backing)
             try:
                 await start_server(start, contents.server_name(entry))
             except OtpError as error:
-                state.statuses[entry.name] = Status(entry.name, "failed", f"it could not be started: {error}")
+                failed = Status(entry.name, "failed", f"it could not be started: {error}")
+                state.standing.statuses[entry.name] = failed
         _answer_when_settled(state)
         return NoReply(state)
 
@@ -158,7 +164,7 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
             case GetTools():
                 return Reply(tuple(state.tools.values()), state)
             case GetServers():
-                return Reply(tuple(_status(state, entry) for entry in state.contents.entries), state)
+                return Reply(tuple(map(state.standing.status, state.standing.servers)), state)
             case _:
                 state.waiting.append(caller)
                 _answer_when_settled(state)
@@ -168,16 +174,17 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
         match message:
             case Joined(session) if state.session is None or not state.session.alive:
                 _watch(state, session)
-                cast(session, OfferTools(PREFIX, tuple(state.tools.values())))
-            case Reconnect():
-                for entry in state.contents.entries:
-                    cast(state.contents.server_name(entry), message)
+                _hand_over(state)
+            case Reconnect(wanted):
+                for name, server in state.standing.servers.items():
+                    if wanted in (None, name):
+                        cast(server.address, message)
         return NoReply(state)
 
     async def handle_info(self, message: Any, state: Held) -> NoReply[Held] | Stop[Held]:
         match message:
             case Changed(_, status):
-                state.statuses[status.name] = status
+                _note(state, status)
                 _refresh(state)
                 _answer_when_settled(state)
             case Down(ref=ref, reason=reason) if ref is state.watched:
@@ -193,31 +200,40 @@ def _watch(state: Held, session: Pid) -> None:
     if state.watched is not None:
         demonitor(state.watched, flush=True)
     state.session, state.watched = session, monitor(session)
+    state.standing.session = session
+
+
+def _note(state: Held, status: Status) -> None:
+    """Write down how a server stands; the session is told when something else can be typed now."""
+    before = state.standing.prompts()
+    state.standing.statuses[status.name] = status
+    if state.session is not None and state.standing.prompts() != before:
+        send(state.session, Tell(CommandsUpdate()))
 
 
 def _refresh(state: Held) -> None:
-    """Name the tools anew; the session is told when they are others than before."""
+    """Name the tools anew; the session is given them when they are others than before."""
     contents = state.contents
-    offers = [
-        (contents.server_name(entry), entry, offer.tools)
-        for entry in contents.entries
-        if (offer := _status(state, entry).offer) is not None
-    ]
-    tools = agent_tools(offers, state.tools)
+    tools = agent_tools(state.standing.offers(), state.tools)
     if contents.only is not None:
         tools = {name: tool for name, tool in tools.items() if name in contents.only}
     changed = list(tools.values()) != list(state.tools.values())
     state.tools = tools
-    if changed and state.session is not None:
-        cast(state.session, OfferTools(PREFIX, tuple(tools.values())))
+    if changed:
+        _hand_over(state)
 
 
-def _status(state: Held, entry: ServerEntry) -> Status:
-    return state.statuses.get(entry.name) or Status(entry.name, "connecting")
+def _hand_over(state: Held) -> None:
+    """Give the session the tools there are; then, not before, whoever looks may see that they are others."""
+    if state.session is not None:
+        cast(state.session, OfferTools(PREFIX, tuple(state.tools.values())))
+        state.standing.tools_changed += 1
 
 
 def _answer_when_settled(state: Held) -> None:
-    if state.settled:
+    standing = state.standing
+    if standing.settled or all(standing.status(name).state != "connecting" for name in standing.servers):
+        standing.settled = True
         waiting, state.waiting = state.waiting, []
         for caller in waiting:
             reply(caller, None)
@@ -230,6 +246,7 @@ async def open_toolbox(
     connect_s: float = CONNECT_S,
     keeper: Keeper | None = None,
     only: frozenset[str] | None = None,
+    backing: Backing | None = None,
 ) -> str:
     """Start the servers, and return the toolbox's name at once. It ends with the caller until a session has joined.
 
@@ -239,14 +256,16 @@ async def open_toolbox(
         connect_s: How long each may take to answer.
         keeper: Starts programs; None is the runtime's own.
         only: Names of the tools that are offered; None for all.
+        backing: What the servers may ask of the session; None is nothing.
     """
-    contents = Contents(f"{next(_ids)}", tuple(entries), cwd, self_pid(), connect_s, keeper, only)
+    given = Backing() if backing is None else backing
+    contents = Contents(f"{next(_ids)}", tuple(entries), cwd, self_pid(), connect_s, keeper, only, given)
     spec = McpToolbox.child_spec(contents, id=contents.name, name=contents.name, restart="transient", shutdown=5.0)
     await DynamicSupervisor.start_child(mcp_supervisor.NAME, spec)
     return contents.name
 
 
-async def settled_tools(toolbox: Address, *, wait_s: float = WAIT_S) -> tuple[AgentTool, ...]:
+async def settled_tools(toolbox: Address, *, wait_s: float) -> tuple[AgentTool, ...]:
     """The tools, once every server has answered or failed, or the time is up; late ones reach the session later."""
     with suppress(CallTimeout):
         await call(toolbox, WhenSettled(), timeout_s=wait_s)

@@ -1,4 +1,4 @@
-"""Pure. What a server's tool is called among all tools: `mcp__server__tool`."""
+"""Pure. What a server's tool or prompt is called among all of them: `mcp__server__tool`; rules for a whole server."""
 
 import hashlib
 import re
@@ -38,6 +38,9 @@ def tool_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     return found
 
 
-def rule_for_server(server: str) -> str:
-    """The permission rule for all tools of a server."""
-    return f"{plain_name(server, '')}*"
+def rule_for_server(server: str, others: Iterable[str]) -> str | None:
+    """The permission rule for all tools of a server; None when it would be about tools of one of the others too."""
+    beginning = plain_name(server, "")
+    if len(beginning) >= LENGTH_MAX or any(plain_name(each, "").startswith(beginning) for each in others):
+        return None
+    return f"{beginning}*"

@@ -2,8 +2,10 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
+from coding_agent.mcp.listing import ServerResource
 from coding_agent.tools.images import BYTES_MAX, CannotShrink, picture_kind, shrunk
 from coding_agent.tools.truncate import HeadTail
 from coding_agent.tools.visible_text import plain, reveal
@@ -54,6 +56,59 @@ def tool_result(answer: Any, server: str, tool: str) -> AgentToolResult:
         trust="untrusted",
         error_info=ErrorInfo("mcp_tool_error") if answer.is_error else None,
     )
+
+
+def resource_result(answer: Any, server: str, uri: str) -> AgentToolResult:
+    """What was read, for the model; as `tool_result`. Decodes pictures: for a worker thread."""
+    texts = HeadTail()
+    images: list[ImageContent] = []
+    for part in answer.contents:
+        text, image = read_part(part, room=len(images) < IMAGES_MAX)
+        images += [image] if image else []
+        texts.feed(f"{text}\n" if text else "")
+    shown = texts.shortened()
+    text = reveal(plain(shown.text.rstrip("\n")))[0] or ("" if images else "(nothing in it)")
+    return AgentToolResult(
+        content=(*([TextContent(text)] if text else []), *images),
+        details={"server": server, "uri": uri, "truncated": shown.truncated, "total_bytes": shown.total_bytes},
+        trust="untrusted",
+    )
+
+
+def read_part(part: Any, *, room: bool) -> tuple[str, ImageContent | None]:
+    """A piece of a resource: its text, or a picture when there is room for one, or a line about what is left out."""
+    text = getattr(part, "text", None)
+    if text is not None:
+        return str(text), None
+    kind = str(part.mime_type or "binary")
+    if not (room and kind.startswith("image/")):
+        return f"[{kind}, {len(part.blob)} characters of base64, left out]", None
+    image, note = _image(part.blob)
+    return note, image
+
+
+def prompt_part(block: Any, *, room: bool) -> tuple[str, ImageContent | None]:
+    """A block of a server's prompt: its text, or a picture when there is room for one."""
+    if block.type != "image" or not room:
+        return _text(block), None
+    image, note = _image(block.data)
+    return note, image
+
+
+def listed_result(resources: Sequence[ServerResource], server: str, search: str) -> AgentToolResult:
+    """What can be read, one to a line."""
+    words = search.casefold().split()
+    found = [each for each in resources if all(word in _told(each).casefold() for word in words)]
+    texts = HeadTail()
+    texts.feed("\n".join(map(_told, found)) or ("nothing has these words" if words else "the server lists nothing"))
+    shown = texts.shortened()
+    details = {"server": server, "count": len(found), "truncated": shown.truncated}
+    return AgentToolResult(content=(TextContent(shown.text),), details=details, trust="untrusted")
+
+
+def _told(resource: ServerResource) -> str:
+    more = " ".join(f"{resource.name}. {resource.description}".split()).strip(". ")
+    return f"{resource.uri}  {more[:200]}".rstrip()
 
 
 def progress_result(progress: float, total: float | None, message: str | None) -> AgentToolResult:

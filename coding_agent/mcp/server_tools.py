@@ -1,17 +1,24 @@
-"""Edge. A tool of a server as a tool of ours: the call goes there, its answer comes back as untrusted material."""
+"""Edge. What a server offers as tools of ours: the call goes there, its answer comes back as untrusted material.
+
+Each tool of its own is one of ours; what can be read there is behind one more, `mcp__SERVER__resources`, unless the
+server has a tool of that name itself.
+"""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
-from coding_agent.errors import McpServerUnavailable
+from attrs import field, frozen
+
+from coding_agent.errors import McpRequestFailed
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.listing import ServerTool
-from coding_agent.mcp.mcp_server import McpServer
+from coding_agent.mcp.listing import Offer, ServerResource, ServerTool
 from coding_agent.mcp.names import tool_names
-from coding_agent.mcp.results import progress_result, tool_result
+from coding_agent.mcp.requests import request
+from coding_agent.mcp.results import listed_result, progress_result, resource_result, tool_result
+from coding_agent.mcp.standing import Reachable
 from coding_agent.tools.aborting import unless_aborted
-from coding_agent.tools.visible_text import plain, reveal
+from coding_agent.tools.arguments import optional_text
 from lemon_agent import (
     AbortSignal,
     AgentTool,
@@ -22,21 +29,25 @@ from lemon_agent import (
     check_abort,
     text_result,
 )
-from lemon_otp import CallFailed, CallTimeout, annotate
+from lemon_otp import annotate
 
-CONNECTION_S: Final = 35.0
-"""How long a call waits for a server that is on its way."""
 SLACK_MS: Final = 60_000
-ERROR_MAX: Final = 2_000
+RESOURCES: Final = "resources"
+RESOURCES_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "uri": {"type": "string", "description": "What to read. Leave it out to list what there is."},
+        "search": {"type": "string", "description": "List only what has these words in its address or description."},
+    },
+}
 
 
+@frozen
 class RemoteTool:
     """One tool of one server, to call."""
 
-    def __init__(self, server: str, entry: ServerEntry, tool: ServerTool) -> None:
-        self.server = server
-        self.entry = entry
-        self.tool = tool
+    server: Reachable
+    tool: ServerTool
 
     async def execute(
         self,
@@ -46,56 +57,70 @@ class RemoteTool:
         on_update: OnUpdate | None = None,
     ) -> AgentToolResult:
         """Make the call. Aborting or cancelling it tells the server so."""
-        check_abort(signal)
-        annotate(server=self.entry.name)
-        return await unless_aborted(self._call(params, on_update), signal)
+        timeout_s = self.server.entry.timeout_s
 
-    async def _call(self, params: dict[str, Any], on_update: OnUpdate | None) -> AgentToolResult:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+        def ask(client: Any) -> Awaitable[Any]:
+            called: Awaitable[Any] = client.call_tool(
+                self.tool.name,
+                params,
+                read_timeout_seconds=timeout_s + 1,
+                progress_callback=None if on_update is None else _reporter(on_update),
+            )
+            return called
 
-        client = await self._client()
-        try:
-            async with asyncio.timeout(self.entry.timeout_s):
-                answer = await client.call_tool(
-                    self.tool.name,
-                    params,
-                    read_timeout_seconds=self.entry.timeout_s + 1,
-                    progress_callback=None if on_update is None else _reporter(on_update),
-                )
-        except TimeoutError:
-            McpServer.suspect(self.server, client)  # it may hang for good
-            raise ToolError(f"{self.entry.name} did not answer within {self.entry.timeout_s:g} seconds") from None
-        except MCPError as error:
-            if error.code in (CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT):
-                McpServer.suspect(self.server, client)
-            return self._refused(error.message)
-        except Exception as error:  # whatever the library makes of an answer that does not fit
-            McpServer.suspect(self.server, client)
-            return self._refused(str(error) or type(error).__name__)
-        if any(block.type == "image" for block in answer.content):
-            return await asyncio.to_thread(tool_result, answer, self.entry.name, self.tool.name)
-        return tool_result(answer, self.entry.name, self.tool.name)
+        def result(answer: Any) -> AgentToolResult:
+            return tool_result(answer, self.server.entry.name, self.tool.name)
 
-    async def _client(self) -> Any:
-        try:
-            return await McpServer.client(self.server, timeout_s=CONNECTION_S)
-        except McpServerUnavailable as error:
-            raise ToolError(str(error)) from error
-        except (CallFailed, CallTimeout) as error:
-            raise ToolError(f"the server {self.entry.name} does not run any more") from error
+        return await _made(self.server, self.tool.name, ask, result, signal)
 
-    def _refused(self, said: str) -> AgentToolResult:
-        """An error in the server's words, which are as little to be trusted as its answers."""
-        text = reveal(plain(self.entry.masked(said[:ERROR_MAX])))[0]
-        result = text_result(
-            f"{self.entry.name}: {text}",
-            {"server": self.entry.name, "tool": self.tool.name},
-            trust="untrusted",
+
+@frozen
+class RemoteResources:
+    """What can be read at one server."""
+
+    server: Reachable
+    resources: tuple[ServerResource, ...] = field(repr=False)
+
+    async def execute(
+        self,
+        _id: str,
+        params: dict[str, Any],
+        signal: AbortSignal | None = None,
+        _on_update: OnUpdate | None = None,
+    ) -> AgentToolResult:
+        """Read one, or list them."""
+        name = self.server.entry.name
+        uri = (optional_text(params, "uri") or "").strip()
+        if not uri:
+            return listed_result(self.resources, name, optional_text(params, "search") or "")
+        return await _made(
+            self.server,
+            RESOURCES,
+            lambda client: client.read_resource(uri, cache_mode="bypass"),
+            lambda answer: resource_result(answer, name, uri),
+            signal,
         )
-        return AgentToolResult(
-            content=result.content, details=result.details, trust="untrusted", error_info=ErrorInfo("mcp_error")
-        )
+
+
+async def _made(
+    server: Reachable,
+    what: str,
+    ask: Callable[[Any], Awaitable[Any]],
+    result: Callable[[Any], AgentToolResult],
+    signal: AbortSignal | None,
+) -> AgentToolResult:
+    """The answer as a result; pictures are decoded and long texts cut by a thread."""
+    check_abort(signal)
+    annotate(server=server.entry.name)
+    try:
+        answer = await unless_aborted(request(server, ask), signal)
+    except McpRequestFailed as failed:
+        if not failed.said:
+            raise ToolError(str(failed)) from failed
+        details = {"server": server.entry.name, "tool": what}
+        told = text_result(str(failed), details, trust="untrusted")
+        return AgentToolResult(told.content, details, trust="untrusted", error_info=ErrorInfo("mcp_error"))
+    return await asyncio.to_thread(result, answer)
 
 
 def _reporter(on_update: OnUpdate) -> Any:
@@ -105,37 +130,57 @@ def _reporter(on_update: OnUpdate) -> Any:
     return report
 
 
-def agent_tools(
-    offers: Iterable[tuple[str, ServerEntry, Iterable[ServerTool]]], known: Mapping[str, AgentTool]
-) -> dict[str, AgentTool]:
+def agent_tools(offers: Iterable[tuple[Reachable, Offer]], known: Mapping[str, AgentTool]) -> dict[str, AgentTool]:
     """Our tools for what servers offer, by name.
 
     Args:
-        offers: The server's registered name, its entry, its tools.
+        offers: Each server with what it offers.
         known: Tools made before: one that still says the same stays the same object.
     """
-    listed = [(address, entry, tool) for address, entry, tools in offers for tool in tools]
-    names = tool_names((entry.name, tool.name) for _address, entry, tool in listed)
+    remotes = [remote for server, offer in offers for remote in _remotes(server, offer)]
+    names = tool_names((remote.server.entry.name, _called(remote)) for remote in remotes)
     made: dict[str, AgentTool] = {}
-    for address, entry, tool in listed:
-        name = names.get((entry.name, tool.name))
+    for remote in remotes:
+        name = names.get((remote.server.entry.name, _called(remote)))
         if name is not None and name not in made:
             before = known.get(name)
-            made[name] = before if before and _says(before, tool, address) else _tool(name, address, entry, tool)
+            same = before is not None and getattr(before.execute, "__self__", None) == remote
+            made[name] = before if before is not None and same else _tool(name, remote)
     return made
 
 
-def _says(made: AgentTool, tool: ServerTool, address: str) -> bool:
-    remote = getattr(made.execute, "__self__", None)
-    return isinstance(remote, RemoteTool) and remote.tool == tool and remote.server == address
+def _remotes(server: Reachable, offer: Offer) -> Iterable[RemoteTool | RemoteResources]:
+    for tool in offer.tools:
+        yield RemoteTool(server, tool)
+    if offer.reads and RESOURCES not in {tool.name for tool in offer.tools}:
+        yield RemoteResources(server, offer.resources)
 
 
-def _tool(name: str, address: str, entry: ServerEntry, tool: ServerTool) -> AgentTool:
+def _called(remote: RemoteTool | RemoteResources) -> str:
+    return remote.tool.name if isinstance(remote, RemoteTool) else RESOURCES
+
+
+def _tool(name: str, remote: RemoteTool | RemoteResources) -> AgentTool:
+    entry = remote.server.entry
+    if isinstance(remote, RemoteTool):
+        tool = remote.tool
+        description = tool.description or f"The tool {tool.name} of the server {entry.name}."
+        parameters = tool.parameters
+    else:
+        description = (
+            f"Reads what the server {entry.name} has: give the uri of one of its {len(remote.resources)} resources, "
+            "or leave it out to list them. In a listed address with {names}, put values in their places."
+        )
+        parameters = RESOURCES_SCHEMA
     return AgentTool(
         name=name,
-        label=f"{entry.name}: {tool.name}",
-        description=tool.description or f"The tool {tool.name} of the server {entry.name}.",
-        parameters=tool.parameters,
-        execute=RemoteTool(address, entry, tool).execute,
-        timeout_ms=int(entry.timeout_s * 1000) + SLACK_MS,
+        label=f"{entry.name}: {_called(remote)}",
+        description=description,
+        parameters=parameters,
+        execute=remote.execute,
+        timeout_ms=_timeout_ms(entry),
     )
+
+
+def _timeout_ms(entry: ServerEntry) -> int:
+    return int(entry.timeout_s * 1000) + SLACK_MS

@@ -105,9 +105,22 @@ class PermissionGate:
         self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None
     ) -> Block | None:
         """None lets the call run; `Block` says why not. Cancelling means no."""
-        tool = told.tool_call.name.strip()
+        return await self._judged(told.tool_call.name.strip(), told.tool_call.id, told.args, tell)
+
+    async def decide(self, name: str, request_id: str, args: Mapping[str, Any]) -> str | None:
+        """Why something that is no tool call of the model's may not be done; None when it may. Asked about as one is.
+
+        Args:
+            name: What rules call it.
+            request_id: Names this one request.
+            args: What it is about, to be shown whole.
+        """
+        refused = await self._judged(name, request_id, args, None)
+        return None if refused is None else refused.reason or "it is not allowed"
+
+    async def _judged(self, tool: str, call_id: str, args: Mapping[str, Any], tell: Tell | None) -> Block | None:
         if self._waves_through(tool):
-            self._count(tool, told.tool_call.id, "allowed", "mode")
+            self._count(tool, call_id, "allowed", "mode")
             return None
         if self.policy is None:
             from coding_agent.permissions.policy import Policy
@@ -118,12 +131,12 @@ class PermissionGate:
             self._loaded = True
         from coding_agent.permissions.actions import tool_use
 
-        use = await asyncio.to_thread(tool_use, tool, told.args, self._paths())
-        call = _Call(tool, told.tool_call.id, dict(told.args), use, tell)
+        use = await asyncio.to_thread(tool_use, tool, args, self._paths())
+        call = _Call(tool, call_id, dict(args), use, tell)
         judgement = self.policy.judge(use.actions)
         if judgement.verdict == "allow":
             self._grant(use)
-            self._count(tool, told.tool_call.id, "allowed", "rule" if judgement.rule else "mode")
+            self._count(tool, call_id, "allowed", "rule" if judgement.rule else "mode")
             return None
         if judgement.verdict == "deny":
             return self._refuse(call, "rule" if judgement.rule else "mode", judgement.reason)

@@ -10,6 +10,7 @@ from attrs import evolve
 from coding_agent import client
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import BadUsage
+from coding_agent.mcp.at_start import addresses_at_servers
 from coding_agent.permissions.policy import MODES, Policy
 from coding_agent.rpc.fields import Fields
 from coding_agent.rpc.models_json import model_to_json
@@ -135,7 +136,9 @@ async def _exported(here: "RpcConnection", given: Fields, save: Callable[..., Pa
 async def complete_files(here: "RpcConnection", given: Fields) -> Any:
     from coding_agent.hosting.file_names import complete_files as complete
 
-    return {"paths": await asyncio.to_thread(complete, here.desk.host.settings.cwd, given.text("prefix"))}
+    prefix = given.text("prefix")
+    readable = addresses_at_servers(here.desk.session.options, prefix)
+    return {"paths": [*readable, *await asyncio.to_thread(complete, here.desk.host.settings.cwd, prefix)]}
 
 
 async def get_trust(here: "RpcConnection", _given: Fields) -> Any:
@@ -167,6 +170,14 @@ def _counted(store: SessionManager) -> dict[str, Any]:
     counts = {"user": 0, "assistant": 0, "toolResult": 0}
     tool_calls, cost = 0, 0.0
     tokens = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+async def reconnect_mcp(here: "RpcConnection", given: Fields) -> Any:
+    """Connect one server anew, or all; answers at once with their names."""
+    from coding_agent.mcp.session_servers import reconnect_servers
+
+    await here.desk.pid()
+    return {"servers": list(reconnect_servers(here.desk.session.options, given.optional_text("name")))}
+
+
     messages = 0
     for position in store.tree.path():
         kind, _, role = store.tree.kinds[position].partition("/")
@@ -228,3 +239,4 @@ COMMANDS = {
     "get_mcp": get_mcp,
     "reload": reload,
 }
+    "reconnect_mcp": reconnect_mcp,

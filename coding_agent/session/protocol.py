@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coding_agent.events import (
     AutoRetryStart,
+    CommandsUpdate,
     CompactionEnd,
     ExtensionFailed,
     PermissionAsked,
@@ -32,7 +33,13 @@ Delivery: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 
 
 Notice: TypeAlias = (
-    ProviderSwitched | RateLimitPaused | AutoRetryStart | PermissionAsked | PermissionDecided | ExtensionFailed
+    ProviderSwitched
+    | RateLimitPaused
+    | AutoRetryStart
+    | PermissionAsked
+    | PermissionDecided
+    | ExtensionFailed
+    | CommandsUpdate
 )
 """What processes that work for a session tell its subscribers through it."""
 

@@ -102,6 +102,7 @@ def _resources(merged: Merged, choices: Mapping[str, Any]) -> values.ResourceCho
         "context_files": of("contextFiles"),
         "skill_commands": of("enableSkillCommands"),
         "use_mcp": of("mcp"),
+        "mcp_sampling": of("mcpSampling"),
         "claude_skills": of("claudeSkills"),
         "claude_commands": of("claudeCommands"),
         "codex_skills": of("codexSkills"),

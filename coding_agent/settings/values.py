@@ -23,6 +23,7 @@ class ResourceChoices:
         use_templates: Prompt templates.
         use_extensions: Extensions.
         use_mcp: The servers of MCP configuration files.
+        mcp_sampling: These may have the model answer, each time permission and budget allow it.
         skill_commands: Skills are offered as `/skill:NAME`.
         skills: Further files and folders of skills, as absolute paths and globs; `!` in front leaves out.
         templates: The same of templates.
@@ -39,6 +40,7 @@ class ResourceChoices:
     use_templates: bool = True
     use_extensions: bool = True
     use_mcp: bool = True
+    mcp_sampling: bool = False
     skill_commands: bool = True
     skills: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()

@@ -98,6 +98,8 @@ class Conversation:
         if self.view.editor_text is not None:
             text, self.view.editor_text = self.view.editor_text, None
             self.front.put_text(text)
+        if event.get("type") == "commands_update":
+            self.begin(self.load_commands)
         if self.view.elsewhere:
             self._go_there()
         elif self.view.needs_refresh:
@@ -121,6 +123,7 @@ class Conversation:
             self.front.show([Notice(f"{where}{name}")])
         finally:
             await self._show_history()
+            await self.load_commands()
 
     async def _show_history(self) -> None:
         """Show what was said before, then what happened since it was asked for."""

@@ -163,18 +163,27 @@ async def show_cost(talk: "Conversation", _words: str) -> None:
     talk.front.show([Report("Used so far", tuple(rows))])
 
 
-async def show_mcp(talk: "Conversation", _words: str) -> None:
-    """The MCP servers."""
+async def show_mcp(talk: "Conversation", words: str) -> None:
+    """The MCP servers; `reconnect [NAME]` connects them anew."""
+    what, _, name = words.partition(" ")
+    if what == "reconnect":
+        told = await talk.told("reconnect_mcp", name=name.strip() or None)
+        names = ", ".join(map(str, told.get("servers") or ()))
+        talk.front.show([Notice(f"connecting anew: {names}" if names else "there is no MCP server to connect")])
+        return
+    if what:
+        talk.front.show([Notice("give /mcp alone, or /mcp reconnect [NAME]", "error")])
+        return
     servers: list[Message] = list((await talk.told("get_mcp")).get("servers") or ())
     rows = tuple((str(each.get("name")), server_text(each)) for each in servers)
     talk.front.show([Report("MCP servers", rows) if rows else Notice("no MCP server is set up; see .mcp.json")])
 
 
 def server_text(server: Message) -> str:
-    """How a server is."""
-    tools = server.get("tools") or ()
-    count = len(tools) if isinstance(tools, list | tuple) else tools
-    return ", ".join(filter(None, (str(server.get("state")), f"{count} tools", str(server.get("error") or ""))))
+    """How a server is, and how much it has."""
+    counts = {kind: len(server.get(kind) or ()) for kind in ("tools", "resources", "templates", "prompts")}
+    has = [f"{count} {kind if count > 1 else kind.removesuffix('s')}" for kind, count in counts.items() if count]
+    return ", ".join(filter(None, [str(server.get("state")), *has, str(server.get("error") or "")]))
 
 
 async def choose_trust(talk: "Conversation", words: str) -> None:

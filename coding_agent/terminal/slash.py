@@ -39,7 +39,7 @@ COMMANDS: Final = (
     SlashCommand("cost", "what was used so far"),
     SlashCommand("session", "about this session"),
     SlashCommand("export", "write the session as a web page or as Markdown", "[FILE.html|FILE.md]"),
-    SlashCommand("mcp", "the MCP servers and how they are"),
+    SlashCommand("mcp", "the MCP servers and how they are; connect them anew", "[reconnect [NAME]]"),
     SlashCommand("trust", "trust this project's own settings and programs, or stop trusting them", "[yes|no]"),
     SlashCommand("reload", "read templates, skills and extensions again"),
     SlashCommand("queue", "what waits for the model"),

@@ -13,6 +13,7 @@ from lemon_otp import call
 from tests.coding_agent.tools.support import processes
 
 DEMO = Path(__file__).with_name("demo_server.py")
+ASKING = Path(__file__).with_name("asking_server.py")
 LIGHT = Path(__file__).with_name("light_server.py")
 
 
@@ -26,6 +27,13 @@ def entry(name: str = "demo", *args: str, **more: Any) -> ServerEntry:
 def light(name: str = "light", *args: str, **more: Any) -> ServerEntry:
     """The server that starts at once."""
     found = entry_from(name, {"command": sys.executable, "args": ["-I", "-S", str(LIGHT), *args], **more}, {})
+    assert found is not None
+    return found
+
+
+def asking(name: str = "asking", *args: str, **more: Any) -> ServerEntry:
+    """The server that asks back, as a program."""
+    found = entry_from(name, {"command": sys.executable, "args": [str(ASKING), *args], **more}, {})
     assert found is not None
     return found
 

@@ -272,12 +272,14 @@ def test_every_tool_has_a_name_of_its_own_that_models_take(tools):
 
 def test_one_rule_is_about_all_tools_of_a_server():
     """`mcp__server__*`, and not those of another."""
-    rule = parse_rule(rule_for_server("demo"), "allow")
+    rule = parse_rule(rule_for_server("demo", ["demo2", "other"]) or "", "allow")
 
     assert str(rule) == "mcp__demo__*"
     assert rule.names("mcp__demo__add")
     assert not rule.names("mcp__demo2__add")
     assert not rule.names("bash")
+    assert rule_for_server("demo", ["demo__x"]) is None  # it would be about both
+    assert rule_for_server("a" * 80, []) is None  # names of its tools are cut
 
 
 def test_a_timeout_may_be_in_seconds_or_milliseconds():
