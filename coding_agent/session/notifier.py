@@ -5,7 +5,7 @@ in this program that keep up; stream subscribers get a bounded stream that drops
 Neither path makes the session wait. Order is kept for each subscriber.
 """
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from attrs import define, field
 
@@ -15,6 +15,7 @@ from lemon_agent import AgentEnd, Canceled, ErrorEvent
 from lemon_otp import EventFan, EventStream, MonitorRef, Pid, demonitor, monitor, send
 
 STREAM_QUEUE_MAX = 1000
+ENDS: Final = (AgentEnd, ErrorEvent, Canceled)
 
 
 @define
@@ -62,9 +63,10 @@ class Notifier:
         self.under_way.saw(event.event)
         for pid, _ in self.event_listeners:
             send(pid, event)
-        self._fan.push(event)
-        if isinstance(event.event, AgentEnd | ErrorEvent | Canceled):
-            self.complete_streams(event.event)
+        if self.event_streams:
+            self._fan.push(event)
+            if isinstance(event.event, ENDS):
+                self.complete_streams(event.event)
 
     def complete_streams(self, terminal: AgentEnd | ErrorEvent | Canceled) -> None:
         """End every stream the way the run ended, and forget it."""

@@ -6,7 +6,7 @@ Owns:  the session file (it is its one writer), its agent (linked), the subscrip
 Asked: see `protocol`; started with `SessionOptions`
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
@@ -31,6 +31,7 @@ from lemon_agent import (
     Canceled,
     ErrorEvent,
     MessageEnd,
+    MessageUpdate,
     TurnEnd,
     TurnStart,
     subagent_supervisor,
@@ -54,6 +55,7 @@ from lemon_otp import (
 )
 
 Answer = Reply[Conversation] | NoReply[Conversation]
+Told = NoReply[Conversation] | Stop[Conversation]
 
 
 class Session(GenServer[SessionOptions, Any, Any, Conversation]):
@@ -87,7 +89,13 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
                 await state.take_tools(prefix, tools)
         return NoReply(state)
 
-    async def handle_info(self, message: Any, state: Conversation) -> NoReply[Conversation] | Stop[Conversation]:
+    def handle_info(self, message: Any, state: Conversation) -> Told | Awaitable[Told]:
+        if type(message) is AgentEventMessage and type(message.event) is MessageUpdate:
+            state.notify(message.event)  # hundreds a second, and nothing to wait for
+            return NoReply(state)
+        return self._handle_other(message, state)
+
+    async def _handle_other(self, message: Any, state: Conversation) -> Told:
         match message:
             case AgentEventMessage(event):
                 await _handle_event(state, event)
