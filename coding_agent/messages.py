@@ -68,6 +68,17 @@ class CustomMessage:
 
 
 @frozen
+class RenderedMessage(CustomMessage):
+    """A custom message as a client is told it; never stored, and never sent to a model.
+
+    Attributes:
+        shown: What an extension shows in its place, as Markdown.
+    """
+
+    shown: str = ""
+
+
+@frozen
 class BranchSummaryMessage:
     """What happened on a branch that the conversation came back from."""
 
@@ -206,6 +217,10 @@ def _write_custom(message: CustomMessage) -> dict[str, Any]:
     return data
 
 
+def _write_rendered(message: RenderedMessage) -> dict[str, Any]:
+    return {**_write_custom(message), "shown": message.shown}
+
+
 def _read_custom(data: Mapping[str, Any]) -> CustomMessage:
     display = data.get("display")
     return CustomMessage(
@@ -253,6 +268,7 @@ def _write_unknown(message: UnknownMessage) -> dict[str, Any]:
 _WRITERS: Final[Mapping[type, Callable[[Any], dict[str, Any]]]] = {
     BashExecutionMessage: _write_bash,
     CustomMessage: _write_custom,
+    RenderedMessage: _write_rendered,
     BranchSummaryMessage: _write_branch,
     CompactionSummaryMessage: _write_compaction,
     UnknownMessage: _write_unknown,

@@ -1,4 +1,4 @@
-"""Value. What an extension registers: handlers, tools, commands, flags."""
+"""Value. What an extension registers: handlers, tools, commands, flags, shortcuts, renderers, providers."""
 
 import inspect
 import logging
@@ -11,6 +11,7 @@ from attrs import define, field
 from coding_agent.errors import BadExtension
 from coding_agent.extensions.reducers import EVENTS, PLAIN_ONLY
 from lemon_agent import AgentTool
+from lemon_ai import BadCatalog, Catalog, Provider, default_catalog
 from lemon_otp import error_trace, frozen
 
 Handler: TypeAlias = Callable[..., Any]
@@ -19,6 +20,10 @@ Handler: TypeAlias = Callable[..., Any]
 _log: Final = logging.getLogger(__name__)
 _COMMAND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:.-]{0,63}")
 _FLAG: Final = re.compile(r"[a-z][a-z0-9-]{1,63}")
+_KEY: Final = re.compile(r"ctrl\+[a-z]|alt\+[a-z0-9]|f(?:[1-9]|1[0-9]|20)")
+
+OWN_KEYS: Final = frozenset(f"ctrl+{letter}" for letter in "cdhijlmoptz")
+"""Keys that are the terminal's own, or that terminals cannot tell from Tab, Enter and Backspace."""
 
 
 @frozen
@@ -46,6 +51,45 @@ class Flag:
     kind: type
     default: Any = None
     description: str = ""
+
+
+@frozen
+class Shortcut:
+    """A key that a person presses while they write.
+
+    Attributes:
+        key: `ctrl+LETTER`, `alt+LETTER`, `alt+DIGIT`, or `f1` to `f20`.
+        run: `run(session)`, plain or async; a text it answers is shown.
+    """
+
+    key: str
+    run: Handler
+    description: str = ""
+
+
+@frozen
+class OfferedProvider:
+    """Models that an extension brings.
+
+    Attributes:
+        config: What a `models.json` says of a provider.
+        provider: Answers for them; None where they speak a wire format that is known.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    provider: Provider | None = None
+
+    @property
+    def api(self) -> str:
+        """What its own wire format is called here, so that it can stand for no other."""
+        return f"extension_{self.name}"
+
+    def on_top(self, catalog: Catalog, file: str) -> Catalog:
+        """The catalogue with these models. Raises `BadCatalog` where the configuration cannot be meant."""
+        spoken = {} if self.provider is None else {"api": self.api}
+        document = {"providers": {self.name: {**self.config, **spoken}}}
+        return catalog.with_overrides(document, file=file, apis=(self.api,))
 
 
 @define(eq=False)
@@ -91,6 +135,9 @@ class Extension:
     tools: list[AgentTool | Callable[[str], AgentTool]] = field(factory=list, repr=False)
     commands: dict[str, Command] = field(factory=dict, repr=False)
     flags: dict[str, Flag] = field(factory=dict, repr=False)
+    shortcuts: dict[str, Shortcut] = field(factory=dict, repr=False)
+    renderers: dict[str, Handler] = field(factory=dict, repr=False)
+    providers: dict[str, OfferedProvider] = field(factory=dict, repr=False)
     given: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def on(self, event: str, handler: Handler | None = None) -> Any:
@@ -141,6 +188,61 @@ class Extension:
         if not _FLAG.fullmatch(name) or kind not in (bool, str):
             raise BadExtension(self.name, f"--{name} cannot be a flag: small letters, digits and -, for bool or str")
         self.flags[name] = Flag(name, kind, False if kind is bool and default is None else default, description)
+
+    def register_shortcut(self, key: str, run: Handler | None = None, *, description: str = "") -> Any:
+        """Let a person press `key` in the terminal; without a handler, a decorator for one.
+
+        One of the terminal's own keys, or of another extension's, is not taken, and said.
+
+        Raises:
+            BadExtension: There is no such key.
+        """
+        if run is None:
+            return lambda function: self.register_shortcut(key, function, description=description) or function
+        named = key.lower()
+        if not _KEY.fullmatch(named) or not callable(run):
+            raise BadExtension(
+                self.name, f"{key!r} cannot be a shortcut: ctrl+LETTER, alt+LETTER, alt+DIGIT, f1 to f20"
+            )
+        self.shortcuts[named] = Shortcut(named, run, description)
+        return None
+
+    def register_message_renderer(self, custom_type: str, render: Handler | None = None) -> Any:
+        """Let clients show what `render(message)` answers, as Markdown, for custom messages of this type.
+
+        What the model reads and what is stored stay as they are. Without a handler, a decorator for one.
+
+        Raises:
+            BadExtension: It is no type of a message.
+        """
+        if render is None:
+            return lambda function: self.register_message_renderer(custom_type, function) or function
+        if not custom_type or not isinstance(custom_type, str) or not callable(render):
+            raise BadExtension(self.name, f"a renderer of {custom_type!r} cannot be")
+        self.renderers[custom_type] = render
+        return None
+
+    def register_provider(self, name: str, config: Mapping[str, Any], *, provider: Provider | None = None) -> None:
+        """Offer models under `name/MODEL`, or send those of a built-in provider elsewhere.
+
+        The person's own `models.json` has the last word.
+
+        Args:
+            name: Of the provider.
+            config: What a `models.json` says of one: `baseUrl`, `api`, `apiKey`, `models`, `modelOverrides`, ...
+            provider: Answers for its models, in a wire format of its own.
+
+        Raises:
+            BadExtension: The configuration cannot be meant; the text says what of it.
+        """
+        offered = OfferedProvider(name, dict(config), provider)
+        if provider is not None and not isinstance(provider, Provider):
+            raise BadExtension(self.name, "a provider has an `api` and a `stream`; see lemon_ai.Provider")
+        try:
+            offered.on_top(default_catalog(), self.path)
+        except BadCatalog as error:
+            raise BadExtension(self.name, str(error)) from error
+        self.providers[name] = offered
 
     def flag(self, name: str) -> Any:
         """The value of a flag: given, or its default. Known once every extension has registered."""

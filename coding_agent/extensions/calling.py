@@ -17,6 +17,8 @@ HANDLER_S: Final = 30.0
 """What a handler may take where a run waits for it."""
 DISCOVER_S: Final = 5.0
 """What one may take to name skills and templates, while the start of a session waits."""
+RENDER_S: Final = 2.0
+"""What one may take to say how a message is shown, while the client waits for the message."""
 FAREWELL_S: Final = 2.0
 """What handlers may take together to say goodbye to a session."""
 EVENT_S: Final = 10.0

@@ -8,11 +8,13 @@ from attrs import frozen
 from coding_agent.errors import CodingAgentError
 from coding_agent.events import ExtensionFailed, SessionEvent
 from coding_agent.extensions import hooks
-from coding_agent.extensions.calling import HandlerFailed, call_handler
+from coding_agent.extensions.api import Extension, Handler
+from coding_agent.extensions.calling import RENDER_S, HandlerFailed, call_handler
 from coding_agent.extensions.joining import handle
 from coding_agent.extensions.runner import Extensions
 from coding_agent.extensions.session_handle import SessionHandle
-from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images
+from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images, ShortcutInfo
+from coding_agent.messages import CustomMessage, RenderedMessage
 from lemon_otp import OtpError, spawn
 
 if TYPE_CHECKING:
@@ -38,17 +40,54 @@ class ExtensionPrompts:
         if found is None:
             return False
         extension, command = found
+        await self._run(extension, f"/{name}", command.run, (args,), desk)
+        return True
+
+    async def _run(self, extension: Extension, name: str, run: Handler, args: tuple[str, ...], desk: "Desk") -> None:
         session = await self._session(desk)
         if session is None:
-            self._failed(desk, ExtensionFailed(extension.path, f"/{name}", "there is no session to run it for"))
-            return True
+            self._failed(desk, ExtensionFailed(extension.path, name, "there is no session to run it for"))
+            return
         try:
-            answer = await call_handler(command.run, args, session, limit_s=None)
+            answer = await call_handler(run, *args, session, limit_s=None)
             if isinstance(answer, str) and answer:
                 session.ui.notify(answer)
         except HandlerFailed as error:
-            self._failed(desk, ExtensionFailed(extension.path, f"/{name}", str(error)))
-        return True
+            self._failed(desk, ExtensionFailed(extension.path, name, str(error)))
+
+    def shortcuts(self) -> Sequence[ShortcutInfo]:
+        """The keys they have registered."""
+        return [
+            ShortcutInfo(key, shortcut.description, extension.path)
+            for key, (extension, shortcut) in self.extensions.shortcuts.items()
+        ]
+
+    async def run_shortcut(self, key: str, desk: "Desk") -> bool:
+        """Run what a key stands for; False when it stands for nothing. It may take as long as it likes."""
+        found = self.extensions.shortcuts.get(key)
+        if found is not None:
+            extension, shortcut = found
+            await self._run(extension, key, shortcut.run, (), desk)
+        return found is not None
+
+    def renders(self, message: object) -> bool:
+        """Does one of them say how this is shown?"""
+        return (
+            isinstance(message, CustomMessage) and message.display and message.custom_type in self.extensions.renderers
+        )
+
+    async def rendered(self, message: Any, desk: "Desk") -> Any:
+        """Such a message with what is shown of it; as it was where the renderer failed."""
+        extension, render = self.extensions.renderers[message.custom_type]
+        try:
+            shown = await call_handler(render, message, limit_s=RENDER_S)
+            if not isinstance(shown, str):
+                raise HandlerFailed("a renderer answers a text")
+        except HandlerFailed as error:
+            self._failed(desk, ExtensionFailed(extension.path, f"renderer of {message.custom_type}", str(error)))
+            return message
+        fields = (message.custom_type, message.content, message.display, message.details, message.timestamp)
+        return RenderedMessage(*fields, shown=shown)
 
     async def on_input(self, text: str, images: Images, desk: "Desk") -> Continue | Handled:
         """Let them see a prompt before it is expanded."""

@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 from coding_agent.errors import BadUsage
 from coding_agent.events import ExtensionFailed
 from coding_agent.extensions import hooks
-from coding_agent.extensions.api import Command, Extension, Flag, Handler
+from coding_agent.extensions.api import OWN_KEYS, Command, Extension, Flag, Handler, OfferedProvider, Shortcut
 from coding_agent.extensions.calling import (
     DISCOVER_S,
     EVENT_S,
@@ -24,6 +24,7 @@ from coding_agent.extensions.loading import load_extensions
 from coding_agent.extensions.reducers import FAIL_CLOSED, RULES, BadAnswer, Standing, answered
 from coding_agent.extensions.session_handle import SessionHandle
 from lemon_agent import AgentTool
+from lemon_ai import Catalog
 from lemon_otp import describe, error_line
 
 if TYPE_CHECKING:
@@ -65,11 +66,20 @@ class Extensions:
         return extensions
 
     def _clashes(self) -> list[str]:
-        """Commands and flags that two extensions have; the first keeps the name."""
+        """Names that two extensions have, which the first keeps, and keys that are the terminal's own."""
         owners: dict[str, str] = {}
         found = []
         for extension in self.loaded:
-            registered: tuple[tuple[str, dict[str, Any]], ...] = (("/", extension.commands), ("--", extension.flags))
+            registered: tuple[tuple[str, dict[str, Any]], ...] = (
+                ("/", extension.commands),
+                ("--", extension.flags),
+                ("the key ", extension.shortcuts),
+                ("the renderer of ", extension.renderers),
+                ("the provider ", extension.providers),
+            )
+            for key in OWN_KEYS & set(extension.shortcuts):
+                del extension.shortcuts[key]
+                found.append(f"extension {extension.name}: the key {key} is the terminal's own")
             for kind, names in registered:
                 for name in list(names):
                     owner = owners.setdefault(kind + name, extension.path)
@@ -90,6 +100,27 @@ class Extensions:
     def commands(self) -> Mapping[str, tuple[Extension, Command]]:
         """Commands by name."""
         return {name: (extension, command) for extension in self.loaded for name, command in extension.commands.items()}
+
+    @property
+    def shortcuts(self) -> Mapping[str, tuple[Extension, Shortcut]]:
+        """Shortcuts by key."""
+        return {key: (extension, one) for extension in self.loaded for key, one in extension.shortcuts.items()}
+
+    @property
+    def renderers(self) -> Mapping[str, tuple[Extension, Handler]]:
+        """Renderers by the type of message."""
+        return {name: (extension, one) for extension in self.loaded for name, one in extension.renderers.items()}
+
+    @property
+    def providers(self) -> Sequence[tuple[Extension, OfferedProvider]]:
+        """The providers they bring, in order."""
+        return [(extension, one) for extension in self.loaded for one in extension.providers.values()]
+
+    def on_top(self, catalog: Catalog) -> Catalog:
+        """The catalogue with the models they bring."""
+        for extension, offered in self.providers:
+            catalog = offered.on_top(catalog, extension.path)
+        return catalog
 
     # Asking.
 

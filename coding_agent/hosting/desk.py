@@ -29,10 +29,11 @@ from coding_agent.hosting.desk_events import DeskEvent, Ended, Opened
 from coding_agent.hosting.dialogs import Closed, Dialogs, Shown
 from coding_agent.hosting.open_sessions import OpenSession
 from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.rendering import with_rendering
 from coding_agent.hosting.required_credential import require_credential
 from coding_agent.hosting.user_bash import BashOutput, UserBash, answered_elsewhere
-from coding_agent.messages import BashExecutionMessage
 from coding_agent.mcp.at_start import FIRST_PROMPT_S, prompts_of_servers, servers_settled, typed_for_servers
+from coding_agent.messages import BashExecutionMessage
 from coding_agent.session.protocol import AbortReport, SessionState
 from coding_agent.storage import copying
 from coding_agent.storage.session_manager import SessionManager
@@ -169,7 +170,7 @@ class Desk:
         session = self._session
         if session is None or event.session_id != session.session_id:
             return  # of a session that was left
-        self._hear(event)
+        self._hear(event if self.host.hooks is None else await with_rendering(event, self))
         if isinstance(event.event, SessionReset):
             with suppress(CallFailed):
                 state = await client.get_state(session.pid)
@@ -380,10 +381,10 @@ class Desk:
             if isinstance(seen, prompts.Handled):
                 return "handled"
             text, images = seen.text, seen.images
-        async with self._in_turn() as pid:
         text, images = await self._typed(text, images)
         for line in await servers_settled(self.session.options, FIRST_PROMPT_S):
             self.tell(Shown("notify", {"message": line, "notifyType": "warning"}))
+        async with self._in_turn() as pid:
             await require_credential(self.host, pid)
             try:
                 await client.prompt(pid, text, images)
@@ -396,20 +397,20 @@ class Desk:
 
     async def steer(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text before its next call; skills and templates are expanded, commands are refused."""
-        async with self._in_turn() as pid:
         text, images = await self._typed(self._queueable(text), images)
+        async with self._in_turn() as pid:
             await client.steer(pid, text, images)
 
     async def follow_up(self, text: str, images: prompts.Images = ()) -> None:
         """Give the model this text when the run would end; skills and templates are expanded, commands are refused."""
-        async with self._in_turn() as pid:
         text, images = await self._typed(self._queueable(text), images)
+        async with self._in_turn() as pid:
             await client.follow_up(pid, text, images)
 
     async def next_turn(self, text: str) -> None:
         """Put this text before the next prompt."""
-        async with self._in_turn() as pid:
         text, _ = await self._typed(self._queueable(text), ())
+        async with self._in_turn() as pid:
             await client.next_turn(pid, text)
 
     async def _typed(self, text: str, images: prompts.Images) -> tuple[str, prompts.Images]:

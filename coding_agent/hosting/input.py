@@ -92,6 +92,24 @@ class CommandInfo:
         return {key: value for key, value in whole.items() if value is not None}
 
 
+@frozen
+class ShortcutInfo:
+    """A key that an extension has registered.
+
+    Attributes:
+        key: `ctrl+x`, `alt+x` or `f5`.
+        path: The extension's file.
+    """
+
+    key: str
+    description: str
+    path: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As the protocol lists it."""
+        return {"key": self.key, "description": self.description, "path": self.path}
+
+
 class PromptHooks(Protocol):
     """What extensions do with prompts; `HostRun.hooks` holds it. None of these may raise."""
 
@@ -100,6 +118,18 @@ class PromptHooks(Protocol):
 
     async def run_command(self, name: str, args: str, desk: Desk) -> bool:
         """Run an extension's command; False when none has that name. Its failure is told as an event of the desk."""
+
+    def shortcuts(self) -> Sequence[ShortcutInfo]:
+        """The keys extensions have registered."""
+
+    async def run_shortcut(self, key: str, desk: Desk) -> bool:
+        """Do what a key stands for; False when it stands for nothing. A failure is told as an event of the desk."""
+
+    def renders(self, message: object) -> bool:
+        """Does an extension say how this message is shown?"""
+
+    async def rendered(self, message: Any, desk: Desk) -> Any:
+        """Such a message with what is shown of it."""
 
     async def on_input(self, text: str, images: Images, desk: Desk) -> Continue | Handled:
         """Let extensions see a prompt before it is expanded."""

@@ -21,12 +21,13 @@ from coding_agent.control.listener import Listener, Listening
 from coding_agent.errors import BadUsage, UnsafeRuntimeDir
 from coding_agent.mcp.at_start import servers_extra
 from coding_agent.measuring import Measuring, begin
-from coding_agent.models.model_choice import ModelChoice, choose_model
-from coding_agent.models.user_models import UserModels, user_models
+from coding_agent.hosting.extended import Loaded, chosen_model, known_models, load_extensions, serve_providers
+from coding_agent.models.model_choice import ModelChoice
+from coding_agent.models.user_models import UserModels
 from coding_agent.resources import Resources, load_resources
 from coding_agent.serving.operations import offer
 from coding_agent.settings import Settings
-from lemon_ai import canonical, use_catalog
+from lemon_ai import use_catalog
 from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
@@ -98,25 +99,30 @@ class HostRun:
         assert self.extensions is not None
         return with_extensions(options, self.extensions, dialogs, self.notices)
 
-    def read_files(self) -> list[str]:
-        """Read what the person and the project say in files, extensions first; what is wrong with them, a line each."""
-        from coding_agent.resources.extension_files import sources
+    def read_files(self, loaded: Loaded) -> list[str]:
+        """Read what the person and the project say in files; what is wrong with it, a line each.
 
-        settings, problems = self.settings, list[str]()
-        self.extensions = self.hooks = None
-        if next(sources(settings, trusted=settings.trusted, problems=problems), None) is not None or problems:
+        Args:
+            loaded: The extensions from now on.
+        """
+        settings, problems = self.settings, list(loaded.problems)
+        self.extensions, self.hooks = loaded.extensions, None
+        if loaded.extensions is not None:
             from coding_agent.extensions.prompt_hooks import ExtensionPrompts
-            from coding_agent.extensions.runner import Extensions
 
-            self.extensions = Extensions.load(settings, trusted=settings.trusted)
-            self.hooks = ExtensionPrompts(self.extensions)
-            self.extensions.take_flags(self.arguments.extra)
-            settings = self.extensions.with_places(settings)
-            problems = self.extensions.problems
-        elif self.arguments.extra:
-            raise BadUsage(f"unrecognized arguments: {' '.join(self.arguments.extra)}; see --help")
+            self.hooks = ExtensionPrompts(loaded.extensions)
+            settings = loaded.extensions.with_places(settings)
+            problems = loaded.extensions.problems
         self.resources = load_resources(settings, trusted=settings.trusted)
         return [*problems, *self.resources.problems]
+
+    def _load_again(self) -> list[str]:
+        """The extensions as they are now, and all files; the models they bring are there from now on."""
+        loaded = load_extensions(self.arguments, self.settings)
+        known = known_models(self.arguments, self.environ, loaded)
+        self.known = evolve(known, credentials=evolve(known.credentials, given=self.known.credentials.given))
+        use_catalog(self.known.catalog)
+        return self.read_files(loaded)
 
     async def decide_trust(self, trusted: bool) -> None:
         """Remember whether the person trusts this project; it counts for the sessions that are opened from now on."""
@@ -125,7 +131,8 @@ class HostRun:
         if self.settings.trust is not None:
             await asyncio.to_thread(decide, self.settings.trust, trusted)
             self._renew()
-            self.notices += self.read_files()
+            self.notices += await asyncio.to_thread(self._load_again)
+            await serve_providers(self.extensions)
 
     async def look_again(self) -> None:
         """For every session but the first: read settings and files as they are now.
@@ -137,6 +144,7 @@ class HostRun:
             self._fresh = False
         else:
             await asyncio.to_thread(self._look)  # files of the person's and the project's, and what extensions do
+            await serve_providers(self.extensions)
 
     def _look(self) -> None:
         trusted = self.settings.trusted
@@ -148,7 +156,7 @@ class HostRun:
         if self.settings.trusted != trusted:
             if self.settings.trust is not None and (waits := self.settings.trust.notice()):
                 self.notices.append(waits)
-            self.notices += self.read_files()
+            self.notices += self._load_again()
         else:
             settings = self.settings if self.extensions is None else self.extensions.with_places(self.settings)
             self.resources = load_resources(settings, trusted=settings.trusted)
@@ -178,11 +186,8 @@ def prepared(arguments: Arguments, settings: Settings) -> HostRun:
     Raises:
         BadUsage: The model asked for is not known, or the person's own models file cannot be used.
     """
-    known = user_models(os.environ, base_url=arguments.base_url)
-    choice = choose_model(settings, known.catalog)
-    if arguments.api_key:
-        given = {canonical(choice.model.provider): arguments.api_key}
-        known = evolve(known, credentials=evolve(known.credentials, given=given))
+    loaded = load_extensions(arguments, settings)
+    choice, known = chosen_model(arguments, settings, known_models(arguments, os.environ, loaded), loaded)
     host = HostRun(arguments, settings, choice, known)
     if choice.notice:
         host.notices.append(choice.notice)
@@ -192,7 +197,7 @@ def prepared(arguments: Arguments, settings: Settings) -> HostRun:
         from coding_agent.sandbox import notice
 
         host.notices += filter(None, [notice("net" if settings.sandbox == "net" else "strict")])
-    host.notices += [*known.problems, *settings.problems, *host.read_files()]
+    host.notices += [*known.problems, *settings.problems, *host.read_files(loaded)]
     return host
 
 
@@ -216,6 +221,7 @@ async def _main(body: Body, host: HostRun) -> int:
         try:
             await ensure_all_started(APPLICATION)
             use_catalog(host.known.catalog)
+            await serve_providers(host.extensions)
             measuring = await begin(host.arguments, os.environ)
             await listen(host.settings, unsafe=host.arguments.unsafe_repl)
             offer(host)

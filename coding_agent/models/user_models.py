@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from coding_agent.credentials import Credentials
 from coding_agent.errors import BadUsage
@@ -54,7 +54,13 @@ class UserModels:
         return [model for server in self.servers.last for model in server.as_models(self.catalog)]
 
 
-def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> UserModels:
+Offered: TypeAlias = "Callable[[Catalog], Catalog]"
+"""Puts further providers on top of a catalogue."""
+
+
+def user_models(
+    environ: Mapping[str, str], *, base_url: str | None = None, offered: Offered | None = None
+) -> UserModels:
     """The catalogue with a person's file on top, and pi's `~/.pi/agent/models.json` beneath that, provider by provider.
 
     Without a file it is the package's own.
@@ -62,6 +68,7 @@ def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> U
     Args:
         environ: Names the file, and holds the variables that stand for keys.
         base_url: Where this start sends its requests, if somebody said so; another vendor gets no stored key there.
+        offered: What extensions bring, between those two files.
 
     Raises:
         BadUsage: The file was named and is not there, cannot be read, or says something that cannot be meant.
@@ -73,6 +80,8 @@ def user_models(environ: Mapping[str, str], *, base_url: str | None = None) -> U
             catalog = _on_top(catalog, folders(environ).home / ".pi" / "agent" / "models.json")
         except BadUsage as error:  # another program's file
             problems.append(f"{error}; it was passed over")
+    if offered is not None:
+        catalog = offered(catalog)
     try:
         return _with_credentials(
             _on_top(catalog, path, needed=bool(environ.get(VARIABLE))), environ, base_url, problems

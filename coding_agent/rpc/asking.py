@@ -69,6 +69,11 @@ async def get_commands(here: "RpcConnection", _given: Fields) -> Any:
     return {"commands": [command.to_json() for command in here.desk.commands()]}
 
 
+async def get_shortcuts(here: "RpcConnection", _given: Fields) -> Any:
+    hooks = here.desk.host.hooks
+    return {"shortcuts": [] if hooks is None else [shortcut.to_json() for shortcut in hooks.shortcuts()]}
+
+
 async def get_permissions(here: "RpcConnection", _given: Fields) -> Any:
     gate = here.desk.session.gate
     policy = gate.policy or Policy("full")
@@ -165,11 +170,6 @@ async def get_mcp(here: "RpcConnection", _given: Fields) -> Any:
     return await mcp_status(await here.desk.pid())
 
 
-def _counted(store: SessionManager) -> dict[str, Any]:
-    """What the current branch holds, and what it used."""
-    counts = {"user": 0, "assistant": 0, "toolResult": 0}
-    tool_calls, cost = 0, 0.0
-    tokens = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
 async def reconnect_mcp(here: "RpcConnection", given: Fields) -> Any:
     """Connect one server anew, or all; answers at once with their names."""
     from coding_agent.mcp.session_servers import reconnect_servers
@@ -178,6 +178,11 @@ async def reconnect_mcp(here: "RpcConnection", given: Fields) -> Any:
     return {"servers": list(reconnect_servers(here.desk.session.options, given.optional_text("name")))}
 
 
+def _counted(store: SessionManager) -> dict[str, Any]:
+    """What the current branch holds, and what it used."""
+    counts = {"user": 0, "assistant": 0, "toolResult": 0}
+    tool_calls, cost = 0, 0.0
+    tokens = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
     messages = 0
     for position in store.tree.path():
         kind, _, role = store.tree.kinds[position].partition("/")
@@ -227,6 +232,7 @@ COMMANDS = {
     "get_session_stats": get_session_stats,
     "get_settings": get_settings,
     "get_commands": get_commands,
+    "get_shortcuts": get_shortcuts,
     "get_permissions": get_permissions,
     "set_permission_mode": set_permission_mode,
     "get_budget": get_budget,
@@ -237,6 +243,6 @@ COMMANDS = {
     "get_trust": get_trust,
     "set_trust": set_trust,
     "get_mcp": get_mcp,
+    "reconnect_mcp": reconnect_mcp,
     "reload": reload,
 }
-    "reconnect_mcp": reconnect_mcp,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coding_agent import client
 from coding_agent.errors import BadUsage, SessionBusy
 from coding_agent.hosting.input import StreamingBehavior
+from coding_agent.hosting.rendering import all_rendered
 from coding_agent.messages import message_to_json
 from coding_agent.rpc.fields import Fields
 from lemon_ai import AssistantMessage, get_text
@@ -105,7 +106,16 @@ async def compact(here: "RpcConnection", given: Fields) -> Any:
 
 
 async def get_messages(here: "RpcConnection", _given: Fields) -> Any:
-    return {"messages": [message_to_json(message) for message in await client.get_messages(await here.desk.pid())]}
+    messages = await client.get_messages(await here.desk.pid())
+    return {"messages": [message_to_json(message) for message in await all_rendered(messages, here.desk)]}
+
+
+async def run_shortcut(here: "RpcConnection", given: Fields) -> Any:
+    """Do what a key stands for that an extension has registered; what comes of it is told by events."""
+    key, hooks = given.text("key"), here.desk.host.hooks
+    if hooks is None or key not in {shortcut.key for shortcut in hooks.shortcuts()}:
+        raise BadUsage(f"no extension has registered the key {key}")
+    here.go_on(hooks.run_shortcut, key, here.desk)
 
 
 async def get_last_assistant_text(here: "RpcConnection", _given: Fields) -> Any:
@@ -127,5 +137,6 @@ COMMANDS = {
     "abort_bash": abort_bash,
     "compact": compact,
     "get_messages": get_messages,
+    "run_shortcut": run_shortcut,
     "get_last_assistant_text": get_last_assistant_text,
 }

@@ -16,7 +16,7 @@ from coding_agent.session.retrying import Retries
 from coding_agent.session.summary_job import SummaryJob
 from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
 from coding_agent.storage.session_manager import SessionManager
-from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, Canceled, ErrorEvent
+from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, Canceled, ErrorEvent, MessageEnd, MessageStart
 from lemon_ai import AssistantMessage, Model
 from lemon_otp import Caller, MonitorRef, Pid, monotonic_s, wall_ms
 
@@ -126,12 +126,20 @@ class Conversation:
         return stored[-1] if stored else None
 
     async def flush(self) -> tuple[str, ...]:
-        """Store everything that waits, in order, and let the agent know the messages among it."""
-        said = [message for write in self.pending if (message := _said(write)) is not None]
+        """Store everything that waits, in order, and let the agent know the messages among it.
+
+        Subscribers are told the custom ones: nobody else said those.
+        """
+        said = [_said(write) for write in self.pending]
         flushed = self.pending.flush(self.store)
         self.end_turn(flushed.failures)
-        for message in said:
-            await Agent.append_message(self.agent, message)
+        ids = (None,) * len(said) if flushed.failures else flushed.entry_ids
+        for message, entry_id in zip(said, ids, strict=True):
+            if message is not None:
+                await Agent.append_message(self.agent, message)
+            if isinstance(message, CustomMessage):
+                self.notify(MessageStart(message))
+                self.notify(MessageEnd(message), entry_id=entry_id)
         return flushed.entry_ids
 
     async def store_commands(self) -> None:

@@ -46,6 +46,8 @@ def blocks_of(message: Message) -> list[Block]:
             return [Summary("what was said before, in short", str(message.get("summary") or ""))]
         case "branchSummary":
             return [Summary("what was done on another branch", str(message.get("summary") or ""))]
+        case "custom" if message.get("shown"):
+            return [Prose(str(message["shown"]))]
         case "custom" if message.get("display", True):
             return [Notice(text_of(content))]
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from os.path import dirname, exists, join
 from typing import Any, Final
 
@@ -66,13 +66,20 @@ class Catalog:
     read: Callable[[str], dict[str, Model]] = _read_file
     _loaded: dict[str, dict[str, Model]] = field(factory=dict, init=False, repr=False)
 
-    def with_overrides(self, document: Mapping[str, Any], *, file: str = "models.json") -> Catalog:
+    def with_overrides(
+        self, document: Mapping[str, Any], *, file: str = "models.json", apis: Collection[str] = ()
+    ) -> Catalog:
         """This catalogue with a user's `models.json` on top.
+
+        Args:
+            document: What the file says.
+            file: Where it stands, for what is said of it.
+            apis: Wire formats it may name beside those of this package.
 
         Raises:
             BadCatalog: The document is of the wrong shape; says where.
         """
-        return Catalog({**self.overrides, **read_overrides(document, file)}, self.read)
+        return Catalog({**self.overrides, **read_overrides(document, file, apis)}, self.read)
 
     def providers(self) -> tuple[str, ...]:
         """Every provider, in the order in which a bare id is looked for; the user's own come last."""

@@ -5,7 +5,7 @@ The file is the one people already have: camel case, everything optional but a m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from attrs import evolve, fields
@@ -39,15 +39,21 @@ class ProviderOverride:
     patches: Mapping[str, Mapping[str, Any]] | None = None
 
 
-def read_overrides(document: Any, file: str = "models.json") -> dict[str, ProviderOverride]:
+def read_overrides(document: Any, file: str = "models.json", apis: Collection[str] = ()) -> dict[str, ProviderOverride]:
     """The overrides by provider, under the names this package uses.
+
+    Args:
+        document: What the file says.
+        file: Where it stands.
+        apis: Wire formats it may name beside ours.
 
     Raises:
         BadCatalog: Something is of the wrong kind; says where.
     """
     providers = _mapping(document, file, "").get("providers", {})
+    known = APIS | {canonical(api) for api in apis}
     return {
-        canonical(name): _provider(_mapping(entry, file, f"providers.{name}"), canonical(name), file)
+        canonical(name): _provider(_mapping(entry, file, f"providers.{name}"), canonical(name), file, known)
         for name, entry in _mapping(providers, file, "providers").items()
     }
 
@@ -61,12 +67,12 @@ def apply(models: Mapping[str, Model], override: ProviderOverride) -> dict[str, 
     return changed | {model.id: model for model in override.models}
 
 
-def _provider(entry: Mapping[str, Any], name: str, file: str) -> ProviderOverride:
+def _provider(entry: Mapping[str, Any], name: str, file: str, apis: Collection[str]) -> ProviderOverride:
     path = f"providers.{name}"
     compat = read_compat(_snake(entry.get("compat")), file, f"{path}.compat")
     base = ProviderOverride(
         base_url=_text(entry, "baseUrl", file, path),
-        api=_api(entry, file, path),
+        api=_api(entry, file, path, apis),
         api_key=_text(entry, "apiKey", file, path),
         headers=_mapping(entry.get("headers", {}), file, f"{path}.headers"),
         compat=compat,
@@ -75,11 +81,11 @@ def _provider(entry: Mapping[str, Any], name: str, file: str) -> ProviderOverrid
     listed = entry.get("models", [])
     if not isinstance(listed, list):
         raise BadCatalog(file=file, path=f"{path}.models", problem="must be a list")
-    models = tuple(_model(item, name, base, file, f"{path}.models[{n}]") for n, item in enumerate(listed))
+    models = tuple(_model(item, name, base, file, f"{path}.models[{n}]", apis) for n, item in enumerate(listed))
     return evolve(base, models=models)
 
 
-def _model(item: Any, provider: str, base: ProviderOverride, file: str, path: str) -> Model:
+def _model(item: Any, provider: str, base: ProviderOverride, file: str, path: str, apis: Collection[str]) -> Model:
     entry = _mapping(item, file, path)
     model_id = _text(entry, "id", file, path)
     if not model_id:
@@ -87,7 +93,7 @@ def _model(item: Any, provider: str, base: ProviderOverride, file: str, path: st
     model = Model(
         id=model_id,
         name=_text(entry, "name", file, path) or model_id,
-        api=_api(entry, file, path) or base.api or "openai_completions",
+        api=_api(entry, file, path, apis) or base.api or "openai_completions",
         provider=provider,
         base_url=_text(entry, "baseUrl", file, path) or base.base_url or "",
         context_window=_DEFAULT_CONTEXT,
@@ -159,12 +165,12 @@ def _text(entry: Mapping[str, Any], name: str, file: str, path: str) -> str | No
     return value
 
 
-def _api(entry: Mapping[str, Any], file: str, path: str) -> str | None:
+def _api(entry: Mapping[str, Any], file: str, path: str, apis: Collection[str]) -> str | None:
     told = _text(entry, "api", file, path)
     if told is None:
         return None
     api = canonical(told)
-    if api not in APIS:
-        problem = f"is {told!r}, which is none of {', '.join(sorted(APIS))}"
+    if api not in apis:
+        problem = f"is {told!r}, which is none of {', '.join(sorted(apis))}"
         raise BadCatalog(file=file, path=f"{path}.api", problem=problem)
     return api

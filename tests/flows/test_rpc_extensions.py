@@ -35,6 +35,28 @@ def extension(lemon):
     @lemon.on("session_before_fork")
     async def stay(event, session):
         return {"cancel": True}
+
+    @lemon.register_shortcut("F5", description="Leaves a card.")
+    async def card(session):
+        await session.send_message("card", "for the model", details={"score": 3})
+        return "left"
+
+    @lemon.register_shortcut("ctrl+c")
+    def never(session):
+        pass
+
+    @lemon.register_message_renderer("card")
+    def show(message):
+        print("noise while it is rendered")
+        return f"**score {message.details['score']}**"
+
+    @lemon.register_message_renderer("broken")
+    def fails(message):
+        raise ValueError("no such card")
+
+    @lemon.register_command("broken")
+    async def broken(args, session):
+        await session.send_message("broken", "as it is")
 """
 
 
@@ -62,7 +84,7 @@ def test_a_talkative_extension_does_not_disturb_the_protocol_and_has_its_say(cli
     ask, the user's command has another answer, a fork is refused.
     """
     assert {command["name"]: command["source"] for command in client.ask("get_commands")["commands"]} == {
-        "sure": "extension", "greet": "prompt", "skill:counting": "skill",
+        "sure": "extension", "broken": "extension", "greet": "prompt", "skill:counting": "skill",
     }  # fmt: skip
     end = client.run("teh words")
     assert text_of(end["messages"][0]) == "the words"
@@ -81,6 +103,33 @@ def test_a_talkative_extension_does_not_disturb_the_protocol_and_has_its_say(cli
     assert client.ask("fork", entryId=entry) == {"text": "", "cancelled": True}
 
 
+def test_a_key_runs_what_an_extension_has_registered(client: RpcClient):
+    """Its answer is shown. One of the terminal's own keys is not taken, and said; another key is refused."""
+    assert [(one["key"], one["description"]) for one in client.ask("get_shortcuts")["shortcuts"]] == [
+        ("f5", "Leaves a card.")
+    ]
+    client.ask("run_shortcut", key="f5")
+    client.until(lambda message: message.get("method") == "notify" and message["message"] == "left")
+    assert "no extension has registered the key ctrl+c" in client.refused("run_shortcut", key="ctrl+c")
+
+
+def test_a_message_is_shown_as_its_extension_wants_and_stored_as_it_is(client: RpcClient, machine: Machine):
+    """
+    What a renderer answers goes along with the message to clients, then and later; the file and the model have the
+    message alone. One whose renderer fails is shown as it is, and the failure is told.
+    """
+    client.run("hello")
+    client.ask("run_shortcut", key="f5")
+    told = client.until(lambda message: message["type"] == "message_end" and message["message"]["role"] == "custom")
+    assert (told["message"]["content"], told["message"]["shown"]) == ("for the model", "**score 3**")
+    client.ask("prompt", message="/broken")
+    failed = client.event("extension_error")
+    assert (failed["event"], failed["error"]) == ("renderer of broken", "ValueError: no such card")
+    custom = [message for message in client.ask("get_messages")["messages"] if message["role"] == "custom"]
+    assert [message.get("shown") for message in custom] == ["**score 3**", None]
+    assert "score 3**" not in machine.session_files()[0].read_text()
+
+
 def test_names_of_templates_and_skills_are_expanded(client: RpcClient):
     """In prompts, and in what is steered or follows up."""
     assert text_of(client.run("/greet Ada")["messages"][0]) == "Greet Ada kindly."
@@ -89,3 +138,41 @@ def test_names_of_templates_and_skills_are_expanded(client: RpcClient):
     client.run("go on")
     said = [text_of(message) for message in client.ask("get_messages")["messages"] if message["role"] == "user"]
     assert "Greet Bob kindly." in said
+
+
+PROVIDER = """
+from lemon_ai import Fold
+
+
+class Parrot:
+    api = "parrot"
+
+    async def stream(self, request):
+        fold = Fold(request.model)
+        for event in (*fold.text(f"{request.model.id} heard: {request.context.messages[-1].content[0].text}"), *fold.done("stop")):
+            yield event
+
+
+def extension(lemon):
+    lemon.register_provider("acme", {"models": [{"id": "grey", "contextWindow": 5000}]}, provider=Parrot())
+    lemon.register_provider("openai", {"baseUrl": "https://proxy.example/v1"})
+"""
+
+
+def test_models_of_an_extension_answer_like_any_other(machine: Machine):
+    """By their name on the command line, with the person's own file above them; one that cannot be meant is said."""
+    extension = machine.home / "acme.py"
+    extension.write_text(PROVIDER)
+    done = machine.run("-e", str(extension), "--model", "acme/grey", "-p", "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "grey heard: hello\n", "")
+    client = RpcClient(machine, "-e", str(extension), "--model", "acme/grey")
+    try:
+        models = {f"{one['provider']}/{one['id']}": one for one in client.ask("get_available_models")["models"]}
+        assert client.ask("get_state")["model"]["contextWindow"] == 5000
+        assert "acme/grey" in models
+    finally:
+        client.kill()
+    extension.write_text("def extension(lemon):\n    lemon.register_provider('acme', {'models': [{}]})\n")
+    refused = machine.run("-e", str(extension), "--model", "acme/grey", "-p", "hello")
+    assert refused.returncode == 2
+    assert "id: is missing" in refused.stderr

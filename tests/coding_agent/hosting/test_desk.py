@@ -198,6 +198,9 @@ class Hooks:
         self.ran.append((name, args))
         return True
 
+    def renders(self, message):
+        return False
+
     async def on_input(self, text, images, desk):
         return Handled() if text == "secret" else Continue(text.replace("teh", "the"), images)
 
