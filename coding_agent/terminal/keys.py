@@ -1,150 +1,92 @@
-"""Edge of prompt-toolkit. Which key does what, apart from editing; what is done stands in the screen."""
+"""Values. Which key does what, and when; what is done stands in `person`, editing keys in `editor`."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from prompt_toolkit.filters import Condition, Filter, has_completions
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from attrs import frozen
 
-from coding_agent.terminal.setting_actions import next_model, next_thinking
+from coding_agent.terminal.person import Person, Situation
 
-if TYPE_CHECKING:
-    from coding_agent.terminal.screen import Screen
+When: TypeAlias = frozenset[Situation]
 
-QUESTION_KEYS: Final[Mapping[str, Sequence[str]]] = {
-    "up": ("up", "s-tab"),
-    "down": ("down", "tab"),
-    "pageup": ("pageup",),
-    "pagedown": ("pagedown",),
-    "enter": ("enter", "c-j"),
-    "backspace": ("backspace",),
-}
-"""What a question calls a key, and the keys that are it where an answer is chosen."""
-NO_ANSWER_KEYS: Final = ("escape", "c-c", "<sigint>", "c-d")
+WRITING: Final[When] = frozenset({"writing", "offered", "completing"})
+UNMARKED: Final[When] = frozenset({"writing", "offered"})
+CHOOSING: Final[When] = frozenset({"choosing"})
+ANSWERING: Final[When] = frozenset({"answering"})
+ALWAYS: Final[When] = WRITING | CHOOSING | ANSWERING
 
-SHIFT_ENTER = Keys.F24
+SHIFT_ENTER: Final = "f24"
 """Has no name of its own in prompt-toolkit; nobody has a key F24."""
+SHIFT_ENTER_SENDS: Final = ("\x1b[13;2u", "\x1b[27;2;13~", "\x1b[13;5u", "\x1b[27;5;13~")
+"""What terminals send for Shift+Enter and Ctrl+Enter."""
 
 
-def teach_shift_enter() -> None:
-    """Let what terminals send for Shift+Enter and Ctrl+Enter be told from Enter."""
-    for sequence in ("\x1b[13;2u", "\x1b[27;2;13~", "\x1b[13;5u", "\x1b[27;5;13~"):
-        ANSI_SEQUENCES[sequence] = SHIFT_ENTER
+@frozen
+class Binding:
+    """A key and what it does.
+
+    Attributes:
+        key: Its name in prompt-toolkit; several, with a blank between, are pressed one after the other.
+        when: The situations in which it does that.
+        does: What.
+    """
+
+    key: str
+    when: When
+    does: Callable[[Person], None]
 
 
-def screen_keys(screen: "Screen") -> KeyBindings:
-    """The keys of the whole screen."""
-    keys = KeyBindings()
-    asking = Condition(lambda: screen.question is not None)
-    field = Condition(lambda: screen.question is not None and screen.question.is_field)
-
-    _add_editor_keys(keys, screen, ~asking)
-    _add_question_keys(keys, screen, asking & ~field, field)
-
-    @keys.add("c-t")
-    def _thinking(_event: KeyPressEvent) -> None:
-        screen.toggle(thinking=True)
-
-    @keys.add("c-o")
-    def _tools(_event: KeyPressEvent) -> None:
-        screen.toggle(tools=True)
-
-    @keys.add("c-l")
-    def _redraw(_event: KeyPressEvent) -> None:
-        screen.repaint()
-
-    @keys.add("c-z")
-    def _suspend(_event: KeyPressEvent) -> None:
-        screen.suspend()
-
-    return keys
-
-
-def _add_editor_keys(keys: KeyBindings, screen: "Screen", writing: Filter) -> None:
-    completing = Condition(
-        lambda: screen.editor.complete_state is not None and screen.editor.complete_state.current_completion is not None
-    )
-
-    @keys.add("enter", filter=writing & completing)
-    def _accept(_event: KeyPressEvent) -> None:
-        screen.hands.accept_completion()
-
-    @keys.add("enter", filter=writing & ~completing)
-    def _enter(_event: KeyPressEvent) -> None:
-        screen.hands.enter(later=False)
-
-    @keys.add("escape", "enter", filter=writing)
-    def _alt_enter(event: KeyPressEvent) -> None:
-        if screen.talk.view.is_running and screen.editor.text.strip():
-            screen.hands.enter(later=True)
-        else:
-            event.current_buffer.newline(copy_margin=False)
-
-    @keys.add(SHIFT_ENTER, filter=writing)
-    @keys.add("c-j", filter=writing)
-    def _newline(event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=False)
-
-    @keys.add("tab", filter=writing)
-    def _complete(event: KeyPressEvent) -> None:
-        if event.current_buffer.complete_state is not None:
-            event.current_buffer.complete_next()
-        else:
-            event.current_buffer.start_completion(select_first=True)
-
-    @keys.add("escape", filter=writing & has_completions)
-    def _close(event: KeyPressEvent) -> None:
-        event.current_buffer.cancel_completion()
-
-    @keys.add("escape", filter=writing & ~has_completions)
-    def _stop(_event: KeyPressEvent) -> None:
-        screen.hands.escape()
-
-    @keys.add("c-c", filter=writing)
-    @keys.add("<sigint>", filter=writing)
-    def _clear(_event: KeyPressEvent) -> None:
-        screen.hands.interrupt()
-
-    @keys.add("c-d", filter=writing)
-    def _end(event: KeyPressEvent) -> None:
-        if screen.editor.text:
-            event.current_buffer.delete()
-        else:
-            screen.leave(0)
-
-    @keys.add("s-tab", filter=writing & ~has_completions)
-    def _next_level(_event: KeyPressEvent) -> None:
-        screen.talk.begin(next_thinking, screen.talk)
-
-    @keys.add("c-p", filter=writing & ~has_completions)
-    def _next_model(_event: KeyPressEvent) -> None:
-        screen.talk.begin(next_model, screen.talk)
+BINDINGS: Final = (
+    Binding("enter", frozenset({"completing"}), Person.accept_offer),
+    Binding("enter", UNMARKED, Person.send),
+    Binding("escape enter", WRITING, Person.send_later),
+    Binding(SHIFT_ENTER, WRITING, Person.newline),
+    Binding("c-j", WRITING, Person.newline),
+    Binding("tab", WRITING, Person.complete),
+    Binding("escape", frozenset({"offered", "completing"}), Person.refuse_offers),
+    Binding("escape", frozenset({"writing"}), Person.stop),
+    Binding("c-c", WRITING, Person.interrupt),
+    Binding("<sigint>", WRITING, Person.interrupt),
+    Binding("c-d", WRITING, Person.delete_or_leave),
+    Binding("s-tab", frozenset({"writing"}), Person.next_level),
+    Binding("c-p", frozenset({"writing"}), Person.next_model),
+    # One of several answers is chosen.
+    Binding("up", CHOOSING, Person.up),
+    Binding("s-tab", CHOOSING, Person.up),
+    Binding("down", CHOOSING, Person.down),
+    Binding("tab", CHOOSING, Person.down),
+    Binding("pageup", CHOOSING, Person.page_up),
+    Binding("pagedown", CHOOSING, Person.page_down),
+    Binding("enter", CHOOSING, Person.choose),
+    Binding("c-j", CHOOSING, Person.choose),
+    Binding("backspace", CHOOSING, Person.widen),
+    # An answer is written.
+    Binding("enter", ANSWERING, Person.answer_written),
+    Binding("escape enter", ANSWERING, Person.newline_in_answer),
+    Binding(SHIFT_ENTER, ANSWERING, Person.newline_in_answer),
+    Binding("c-j", ANSWERING, Person.newline_in_answer),
+    # Either.
+    Binding("escape", CHOOSING | ANSWERING, Person.give_no_answer),
+    Binding("c-c", CHOOSING | ANSWERING, Person.give_no_answer),
+    Binding("<sigint>", CHOOSING | ANSWERING, Person.give_no_answer),
+    Binding("c-d", CHOOSING | ANSWERING, Person.give_no_answer),
+    Binding("c-t", ALWAYS, Person.toggle_thinking),
+    Binding("c-o", ALWAYS, Person.toggle_tools),
+    Binding("c-l", ALWAYS, Person.repaint),
+    Binding("c-z", ALWAYS, Person.suspend),
+)
 
 
-def _add_question_keys(keys: KeyBindings, screen: "Screen", choosing: Filter, field: Filter) -> None:
-    """Keys of a question: where one of several answers is chosen, and where an answer is written into a field."""
+@frozen
+class Typed:
+    """Keys that bring text, and what is done with it."""
 
-    def bind(name: str, pressed: Sequence[str], when: Filter) -> None:
-        for key in pressed:
-            keys.add(key, filter=when)(lambda _event: screen.hands.question_key(name))
+    key: str
+    when: When
+    does: Callable[[Person, str], None]
 
-    for name, pressed in QUESTION_KEYS.items():
-        bind(name, pressed, choosing)
-    bind("escape", NO_ANSWER_KEYS, choosing | field)
-    bind("enter", ("enter",), field)
 
-    @keys.add(Keys.Any, filter=choosing)
-    def _typed(event: KeyPressEvent) -> None:
-        screen.hands.question_typed(event.data)
-
-    @keys.add(Keys.BracketedPaste, filter=choosing)
-    def _pasted(event: KeyPressEvent) -> None:
-        screen.hands.question_pasted(event.data)
-
-    @keys.add("escape", "enter", filter=field)
-    @keys.add(SHIFT_ENTER, filter=field)
-    @keys.add("c-j", filter=field)
-    def _line(event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=False)
+TYPED: Final = (
+    Typed("<any>", CHOOSING, Person.type_answer),
+    Typed("<bracketed-paste>", CHOOSING, Person.paste_meanwhile),
+)

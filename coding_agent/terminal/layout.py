@@ -1,7 +1,9 @@
-"""Edge of prompt-toolkit. What stands below the scrollback: what is on its way, a question, the editor, the status."""
+"""Edge of prompt-toolkit. The windows that show a `Frame`, and between them the texts that are written."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from attrs import frozen
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.layout import (
     BufferControl,
@@ -13,117 +15,83 @@ from prompt_toolkit.layout import (
     VSplit,
     Window,
 )
+from prompt_toolkit.styles import Style
 
 from coding_agent.terminal.clusters import Graphemes, clustered
-from coding_agent.terminal.graphemes import clip
-from coding_agent.terminal.panel import panel_fragments, panel_height
-from coding_agent.terminal.screen_text import one_line
-from coding_agent.terminal.status_line import status_fragments
+from coding_agent.terminal.frame import Frame, Part
 
-if TYPE_CHECKING:
-    from prompt_toolkit.formatted_text.base import StyleAndTextTuples
+STYLE = Style.from_dict(
+    {
+        "status": "dim",
+        "status.phase": "bold",
+        "status.tight": "fg:ansiyellow bold",
+        "status.hint": "fg:ansiyellow",
+        "rule": "dim",
+        "mark": "fg:ansiblue bold",
+        "faint": "dim",
+        "ask": "fg:ansiyellow bold",
+        "typed": "underline",
+        "key": "fg:ansiyellow bold",
+        "chosen": "bold reverse",
+        "menu.current": "reverse",
+        "menu.note": "dim",
+    }
+)
 
-    from coding_agent.terminal.screen import Screen
 
-MENU_ROWS = 8
+@frozen
+class Windows:
+    """What is on the screen, and what of it can have the cursor beside the texts.
+
+    Attributes:
+        panel: The question; it has the cursor while one of several answers is chosen.
+    """
+
+    layout: Layout
+    panel: Window
 
 
-def make_layout(screen: "Screen") -> Layout:
-    """The windows, drawn from what the screen knows."""
-    asking = Condition(lambda: screen.question is not None)
-    field = Condition(lambda: screen.question is not None and screen.question.is_field)
-    offering = Condition(
-        lambda: screen.editor.complete_state is not None and bool(screen.editor.complete_state.completions)
-    )
-    editor = Window(
-        BufferControl(screen.editor, input_processors=[Graphemes()], focusable=True),
-        height=lambda: Dimension(min=1, max=screen.editor_rows()),
-        wrap_lines=True,
-        dont_extend_height=True,
-    )
-    mark = Window(FormattedTextControl(lambda: [("class:mark", "› ")]), width=2, dont_extend_height=True)
-    written = Window(
-        BufferControl(screen.field, input_processors=[Graphemes()]),
-        height=lambda: Dimension(min=1, max=screen.editor_rows()),
-        wrap_lines=True,
-        dont_extend_height=True,
-        style="class:typed",
-    )
-    panel = Window(
-        FormattedTextControl(lambda: _panel(screen), focusable=True, show_cursor=False),
-        height=lambda: _exactly(_panel_rows(screen)),
-        dont_extend_height=True,
-    )
+def windows(frame: Callable[[], Frame], editor: Buffer, field: Buffer, *, answers: Callable[[], bool]) -> Windows:
+    """The windows.
+
+    Args:
+        frame: What they show now.
+        editor: The prompt that is written.
+        field: The answer that is written.
+        answers: Whether an answer is written now.
+    """
+    panel = _shown(lambda: frame().panel, focusable=True)
     root = HSplit(
         [
-            Window(
-                FormattedTextControl(lambda: clustered(list(screen.live_fragments()))),
-                height=lambda: _exactly(min(screen.live_height, screen.live_room())),
-                dont_extend_height=True,
-            ),
+            _shown(lambda: frame().live),
             Window(height=1, char="─", style="class:rule"),
-            ConditionalContainer(panel, asking),
-            ConditionalContainer(written, field),
-            VSplit([mark, editor]),
-            ConditionalContainer(
-                Window(
-                    FormattedTextControl(lambda: _menu(screen)),
-                    height=lambda: _exactly(_menu_rows(screen)),
-                    dont_extend_height=True,
-                ),
-                offering,
-            ),
-            Window(
-                FormattedTextControl(lambda: _status(screen)), height=1, dont_extend_height=True, style="class:status"
-            ),
+            ConditionalContainer(panel, Condition(lambda: frame().panel.rows > 0)),
+            ConditionalContainer(_written(field, frame, style="class:typed"), Condition(answers)),
+            VSplit([_mark(), _written(editor, frame)]),
+            ConditionalContainer(_shown(lambda: frame().menu), Condition(lambda: frame().menu.rows > 0)),
+            _shown(lambda: frame().status, style="class:status"),
         ]
     )
-    screen.panel_window = panel
-    return Layout(root, focused_element=editor)
+    return Windows(Layout(root, focused_element=editor), panel)
 
 
-def _exactly(rows: int) -> Dimension:
-    return Dimension(min=0, max=rows, preferred=rows)
+def _shown(part: Callable[[], Part], *, focusable: bool = False, style: str = "") -> Window:
+    def exactly() -> Dimension:
+        return Dimension(min=0, max=part().rows, preferred=part().rows)
+
+    control = FormattedTextControl(lambda: clustered(list(part().text)), focusable=focusable, show_cursor=False)
+    return Window(control, height=exactly, dont_extend_height=True, style=style)
 
 
-def _panel(screen: "Screen") -> "StyleAndTextTuples":
-    question = screen.question
-    if question is None:
-        return []
-    return clustered(list(panel_fragments(question, screen.renderer.width, screen.panel_rows())))
+def _written(buffer: Buffer, frame: Callable[[], Frame], style: str = "") -> Window:
+    return Window(
+        BufferControl(buffer, input_processors=[Graphemes()], focusable=True),
+        height=lambda: Dimension(min=1, max=frame().editor_rows),
+        wrap_lines=True,
+        dont_extend_height=True,
+        style=style,
+    )
 
 
-def _panel_rows(screen: "Screen") -> int:
-    return 0 if screen.question is None else panel_height(screen.question, screen.panel_rows())
-
-
-def _status(screen: "Screen") -> "StyleAndTextTuples":
-    return clustered(list(status_fragments(screen.talk.view, screen.renderer.width - 1, screen.hint)))
-
-
-def _menu_rows(screen: "Screen") -> int:
-    state = screen.editor.complete_state
-    return 0 if state is None else min(MENU_ROWS, len(state.completions), max(1, screen.rows - 4))
-
-
-def _menu(screen: "Screen") -> "StyleAndTextTuples":
-    """The completions around the chosen one."""
-    state = screen.editor.complete_state
-    if state is None:
-        return []
-    width, rows = screen.renderer.width, _menu_rows(screen)
-    at = state.complete_index or 0
-    first = max(0, min(at - rows // 2, len(state.completions) - rows))
-    shown = state.completions[first : first + rows]
-    column = min(max((len(each.display_text) for each in shown), default=0), width // 2) + 2
-    fragments: StyleAndTextTuples = []
-    for number, completion in enumerate(shown):
-        if number:
-            fragments.append(("", "\n"))
-        is_current = state.complete_index == first + number
-        name = clip(completion.display_text, max(1, width - 4))
-        fragments.append(("class:menu.current" if is_current else "", f"  {name}".ljust(column)))
-        note = one_line(completion.display_meta_text)
-        if note and width - column > 12:
-            fragments.append(("class:menu.note", clip(f"  {note}", width - column - 1)))
-    return clustered(fragments)
+def _mark() -> Window:
+    return Window(FormattedTextControl([("class:mark", "› ")]), width=2, dont_extend_height=True)
