@@ -71,7 +71,7 @@ class Joining:
             found.update(companion(session, file, tell))
         before = {**self.settings, **found}
         listener = self._listener(session, tell)
-        hooked = Hooked(self.extensions, handle(session, self.cwd, self.ui), tell, before, listener)
+        hooked = Hooked(self.extensions, handle(self.extensions, session, self.cwd, self.ui), tell, before, listener)
         return {**found, **hooked.settings()}
 
     def _listener(self, session: Pid, tell: Tell) -> Pid | None:
@@ -80,16 +80,16 @@ class Joining:
         return spawn_link(
             listen,
             self.extensions,
-            handle(session, self.cwd, self.ui),
+            handle(self.extensions, session, self.cwd, self.ui),
             tell,
             trap_exit=True,
             label="extension_listener",
         )
 
 
-def handle(session: Pid, cwd: Path, ui: UserInterface | None) -> SessionHandle:
+def handle(extensions: Extensions, session: Pid, cwd: Path, ui: UserInterface | None) -> SessionHandle:
     """A session as extensions see it."""
-    return SessionHandle(session, cwd, ui or NobodyThere(), ui is not None)
+    return SessionHandle(session, cwd, ui or NobodyThere(), ui is not None, extensions.listed_commands)
 
 
 @frozen
@@ -221,4 +221,4 @@ class SessionHooks:
 
     async def ask(self, event: Any, session: Pid, tell: Tell) -> Mapping[str, Any]:
         """What the handlers of an event come to; empty when nobody says anything."""
-        return await self.extensions.ask(event, handle(session, self.cwd, self.ui), tell)
+        return await self.extensions.ask(event, handle(self.extensions, session, self.cwd, self.ui), tell)

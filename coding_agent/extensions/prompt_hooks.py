@@ -29,10 +29,7 @@ class ExtensionPrompts:
 
     def commands(self) -> Sequence[CommandInfo]:
         """The commands they have registered."""
-        return [
-            CommandInfo(name, "extension", command.description, path=extension.path)
-            for name, (extension, command) in self.extensions.commands.items()
-        ]
+        return self.extensions.listed_commands()
 
     async def run_command(self, name: str, args: str, desk: "Desk") -> bool:
         """Run one; False when there is none of that name. It may take as long as it likes."""
@@ -110,7 +107,7 @@ class ExtensionPrompts:
         name = "session_fork" if reason in ("fork", "clone") else "session_switch"
         if self.extensions.wants(name):
             event = hooks.SessionChanged(name, reason, desk.session_id)
-            session = handle(desk.session.pid, desk.host.settings.cwd, desk.dialogs)
+            session = handle(self.extensions, desk.session.pid, desk.host.settings.cwd, desk.dialogs)
             spawn(self._tell, event, session, desk, label=f"hooks[{name}]")
 
     async def _tell(self, event: hooks.SessionChanged, session: SessionHandle, desk: "Desk") -> None:
@@ -139,7 +136,7 @@ class ExtensionPrompts:
 
     async def _session(self, desk: "Desk") -> SessionHandle | None:
         try:
-            return handle(await desk.pid(), desk.host.settings.cwd, desk.dialogs)
+            return handle(self.extensions, await desk.pid(), desk.host.settings.cwd, desk.dialogs)
         except (CodingAgentError, OtpError):
             return None
 

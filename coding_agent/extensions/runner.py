@@ -23,6 +23,7 @@ from coding_agent.extensions.calling import (
 from coding_agent.extensions.loading import load_extensions
 from coding_agent.extensions.reducers import FAIL_CLOSED, RULES, BadAnswer, Standing, answered
 from coding_agent.extensions.session_handle import SessionHandle
+from coding_agent.hosting.input import CommandInfo
 from lemon_agent import AgentTool
 from lemon_ai import Catalog
 from lemon_otp import describe, error_line
@@ -100,6 +101,13 @@ class Extensions:
     def commands(self) -> Mapping[str, tuple[Extension, Command]]:
         """Commands by name."""
         return {name: (extension, command) for extension in self.loaded for name, command in extension.commands.items()}
+
+    def listed_commands(self) -> list[CommandInfo]:
+        """Commands as they are listed for whoever types."""
+        return [
+            CommandInfo(name, "extension", command.description, path=extension.path)
+            for name, (extension, command) in self.commands.items()
+        ]
 
     @property
     def shortcuts(self) -> Mapping[str, tuple[Extension, Shortcut]]:

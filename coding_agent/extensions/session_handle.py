@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol
 from attrs import frozen
 
 from coding_agent import client
+from coding_agent.hosting.input import CommandInfo, commands_of
 from coding_agent.session.protocol import Deliver, SessionState
 from coding_agent.tools.environment import child_environment
 from lemon_agent import AgentMessage, AgentTool
@@ -89,12 +90,14 @@ class SessionHandle:
         cwd: Its working folder.
         ui: Questions to the person.
         has_ui: Somebody could answer.
+        registered: The commands of extensions.
     """
 
     pid: Pid
     cwd: Path
     ui: UserInterface
     has_ui: bool = False
+    registered: Callable[[], Sequence[CommandInfo]] = tuple
 
     async def state(self) -> SessionState:
         """How it stands."""
@@ -157,6 +160,11 @@ class SessionHandle:
     async def set_label(self, entry_id: str, label: str | None) -> None:
         """Set a bookmark on an entry, or take it away."""
         await client.append_label(self.pid, entry_id, label)
+
+    async def commands(self) -> list[CommandInfo]:
+        """What a person can type behind a slash: commands of extensions, templates, skills."""
+        listed = (await client.get_options(self.pid)).resources
+        return [*self.registered(), *commands_of(listed, None)]
 
     # What it works with.
 

@@ -1,4 +1,4 @@
-"""Edge. What extensions bring to a start beside what they say in a session: places, flags, and models to choose from."""
+"""Edge. What extensions bring to a start beside what they say in a session: flags, and models to choose from."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -19,9 +19,9 @@ from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener, Listening
 from coding_agent.errors import BadUsage, UnsafeRuntimeDir
+from coding_agent.hosting.extended import Loaded, chosen_model, known_models, load_extensions, serve_providers
 from coding_agent.mcp.at_start import servers_extra
 from coding_agent.measuring import Measuring, begin
-from coding_agent.hosting.extended import Loaded, chosen_model, known_models, load_extensions, serve_providers
 from coding_agent.models.model_choice import ModelChoice
 from coding_agent.models.user_models import UserModels
 from coding_agent.resources import Resources, load_resources

@@ -149,7 +149,8 @@ class Parrot:
 
     async def stream(self, request):
         fold = Fold(request.model)
-        for event in (*fold.text(f"{request.model.id} heard: {request.context.messages[-1].content[0].text}"), *fold.done("stop")):
+        words = request.context.messages[-1].content[0].text
+        for event in (*fold.text(f"{request.model.id} heard: {words}"), *fold.done("stop")):
             yield event
 
 

@@ -13,6 +13,7 @@ from coding_agent.errors import CompactionError
 from coding_agent.extensions.api import Extension
 from coding_agent.extensions.calling import HandlerFailed, call_handler
 from coding_agent.extensions.joining import handle
+from coding_agent.extensions.runner import Extensions
 from coding_agent.session.protocol import model_name
 from lemon_agent import AgentTool, Block, text_result
 from lemon_ai import UserMessage, get_text
@@ -395,7 +396,6 @@ async def test_a_move_in_the_tree_can_be_cancelled_labelled_or_given_its_summary
 async def test_tools_of_extensions_are_the_sessions_and_names_that_are_taken_are_said(host, extended):
     """One made for the working folder among them; a built-in name is never taken over."""
     from coding_agent.extensions.joining import with_extensions
-    from coding_agent.extensions.runner import Extensions
     from lemon_ai.testing import ScriptedModel
 
     lemon = Extension("x", "/x.py")
@@ -418,7 +418,10 @@ async def test_tools_of_extensions_are_the_sessions_and_names_that_are_taken_are
 async def test_what_an_extension_can_do_with_a_session(host, extended, tmp_path):
     """Messages, names, labels, tools, model, level, programs: each reaches the session."""
     session_pid = await extended(lambda lemon: lemon.on("turn_end", lambda *_: None), turns=("one", "two", "three"))
-    session = handle(session_pid, tmp_path, None)
+    lemon = Extension("x", "/x.py")
+    lemon.register_command("count", lambda args, session: None, description="Counts.")
+    session = handle(Extensions([lemon]), session_pid, tmp_path, None)
+    assert [(command.name, command.source) for command in await session.commands()] == [("count", "extension")]
     await host.run(session_pid, "hi")
     await session.send_message("note", "for next time", details={"a": 1})
     await session.set_thinking_level("high")
@@ -441,7 +444,7 @@ async def test_what_an_extension_can_do_with_a_session(host, extended, tmp_path)
 async def test_a_program_of_an_extension_gets_no_secrets_unless_it_is_given_them(tmp_path, monkeypatch):
     """By default the environment that tools give to programs; with `env` exactly that."""
     monkeypatch.setenv("SOME_API_KEY", "canary")
-    session = handle(None, tmp_path, None)
+    session = handle(Extensions(), None, tmp_path, None)
     assert "canary" not in (await session.exec(["env"])).stdout
     assert (await session.exec(["env"], env={"PATH": os.environ["PATH"], "A_KEY": "given"})).stdout.count("given") == 1
 

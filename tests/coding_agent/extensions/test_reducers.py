@@ -96,6 +96,12 @@ def test_registering_what_cannot_be_is_refused_at_once():
         lambda: lemon.register_command("a b", print),
         lambda: lemon.register_flag("Bad_Name"),
         lambda: lemon.register_flag("count", int),
+        lambda: lemon.register_shortcut("ctrl+enter", print),
+        lambda: lemon.register_shortcut("f21", print),
+        lambda: lemon.register_message_renderer("", print),
+        lambda: lemon.register_provider("acme", {"models": [{}]}),
+        lambda: lemon.register_provider("acme", {"api": "carrier-pigeon"}),
+        lambda: lemon.register_provider("acme", {}, provider=object()),
     ):
         with pytest.raises(BadExtension, match="extension x"):
             attempt()
