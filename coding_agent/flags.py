@@ -22,6 +22,7 @@ other commands:
   metrics             the Prometheus series of every host started with --metrics
   acp                 an agent for editors that speak the Agent Client Protocol
   mcp list|check      the MCP servers that are configured here, and whether they answer
+  mcp login|logout    a login at one of them
   demo-host           a busy host to look into, with a tool that hangs
   rewind ID ENTRY     take files and conversation back to an entry
   config show|path    every setting and where it comes from
@@ -90,6 +91,7 @@ def _add_answering(group: argparse._ArgumentGroup) -> None:
     add("--rpc-deltas", action="store_true", help="with --mode rpc: message_update without the message so far")
     add("--quiet", "-q", action="store_true", help="no progress lines on standard error")
     add("--verbose", action="store_true", help="warnings and crash reports on standard error, not only in the log file")
+    add("--theme", metavar="NAME", help="the colours of the terminal: dark, light, or one of your own (LEMON_THEME)")
     add(
         "--no-colour", "--no-color", dest="no_colour", action="store_true", help="no colours in the terminal (NO_COLOR)"
     )
@@ -102,6 +104,11 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
     add("--session", metavar="SESSION", help="go on with this one: a file, an id or how it begins, or latest")
     add("--fork", metavar="SESSION", help="go on with a copy of this one")
     add("--name", "-n", metavar="NAME", help="what to call the session")
+    add(
+        "--export",
+        metavar="SESSION",
+        help="write it as a web page, or to the file that is named behind it: FILE.html, FILE.md, FILE.json; and exit",
+    )
     add("--no-session", dest="keep", action="store_false", help="leave no session file behind")
     add("--session-dir", metavar="DIR", help="where session files are kept (LEMON_SESSION_DIR)")
     add("--cwd", metavar="DIR", help="the folder the agent works in (default: this one)")
@@ -119,6 +126,12 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         help="who answers when the model's provider fails before it said anything (repeatable)",
+    )
+    add(
+        "--offline",
+        action="store_true",
+        help="reach no other machine (LEMON_OFFLINE): a model on this one answers, the tools for the web refuse. "
+        "Commands are programs of their own: --sandbox keeps them from the network too",
     )
     add("--models", metavar="A,B", help="the models to go through with one key: names or patterns")
     add("--list-models", metavar="WORDS", nargs="?", const="", help="print the models there are and exit")

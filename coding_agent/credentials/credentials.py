@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _COMMAND_TIMEOUT_S: Final = 10.0
 _SHORTEST_SECRET: Final = 5
+SECRET_MEMBERS: Final = ("key", "access", "refresh", "clientSecret")
+"""Of an entry of the file."""
 
 
 @define(eq=False)
@@ -113,7 +115,7 @@ class Credentials:
         except BadCredentialFile:
             stored = {}
         for entry in stored.values():
-            found.update(str(entry.data[member]) for member in ("key", "access", "refresh") if entry.data.get(member))
+            found.update(str(entry.data[member]) for member in SECRET_MEMBERS if entry.data.get(member))
         return frozenset(value for value in found if len(value) >= _SHORTEST_SECRET)
 
     def _stored(self, provider: str) -> Stored | None:

@@ -17,6 +17,7 @@ from coding_agent.command_parser import CommandParser
 from coding_agent.credentials.credential_file import CredentialFile, Stored, credential_path
 from coding_agent.credentials.oauth_entries import SECRET_TYPES, to_entry
 from coding_agent.errors import BadUsage, LoginRefused
+from coding_agent.tools.visible_text import plain
 from lemon_ai import KEY_VARIABLES, KEYLESS, canonical
 
 _LONGEST_KEY: Final = 16_384
@@ -100,7 +101,8 @@ def auth(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         print(json.dumps({"file": str(known.file.path), "credentials": rows}, ensure_ascii=False, indent=2))
         return 0
     for row in rows:
-        print(f"{row['provider']:<24}{row['source'] or 'an entry this program cannot use'}{_ends(row['expires'])}")
+        name = str(row["provider"])
+        print(f"{name:<23} {row['source'] or _unused(stored[name])}{_ends(row['expires'])}")
     if not rows:
         print("no credentials; store one with: python -m coding_agent login PROVIDER", file=sys.stderr)
     return 0

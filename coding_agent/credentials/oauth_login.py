@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -22,14 +22,13 @@ from lemon_ai.auth import (
     LoginFailed,
     OAuthClient,
     OAuthSecret,
-    PendingLogin,
     begin,
     begin_device_login,
     exchange_code,
     finish_device_login,
     logins_of,
     read_code,
-    wait_for_code,
+    wait_for_answer,
     with_project,
 )
 from lemon_otp import Pid, receive, self_pid, send, sleep_s, spawn
@@ -42,6 +41,7 @@ CLIENT_IDS: Final[Mapping[str, str]] = {
 }
 """The variable each vendor's client id is looked for in."""
 
+T = TypeVar("T")
 Say = Callable[[str], None]
 
 
@@ -50,12 +50,16 @@ class FromBrowser:
     """The browser came back, or will not.
 
     Attributes:
-        code: What it brought.
+        answer: What it brought, as it was read.
         problem: Why there is none; an `OSError` leaves pasting.
     """
 
-    code: str = ""
+    answer: Any = None
     problem: Exception | None = None
+
+
+class _Ready:
+    """The browser can come, or will not."""
 
 
 @frozen
@@ -98,14 +102,25 @@ async def with_browser(client: OAuthClient, say: Say = _print) -> OAuthSecret:
     Whichever comes first counts. Raises as `log_in` does.
     """
     pending = begin(client)
-    say(f"open this address in a browser:\n{pending.url}")
-    say("then, unless this goes on by itself, paste here the address you are sent to, or the code you are shown:")
-    with _listening(client, pending) as waits_for_browser, _lines_of_stdin(self_pid()):
-        code = await _first_code(pending, waits_for_browser)
+    code = await from_browser(pending.url, client.redirect_uri, lambda answer: read_code(answer, pending.state), say)
     return await exchange_code(client, pending, code)
 
 
-async def _first_code(pending: PendingLogin, waits_for_browser: bool) -> str:
+async def from_browser(url: str, redirect_uri: str, read: Callable[[str], T], say: Say = _print) -> T:
+    """Send a person to an address; what `read` makes of the one the browser is sent to then, or of what is pasted.
+
+    Raises:
+        LoginFailed: `read` raised it, or nobody finished the login in time.
+    """
+    with _listening(redirect_uri, read) as waits_for_browser, _lines_of_stdin(self_pid()):
+        if waits_for_browser:
+            await receive(lambda message: isinstance(message, _Ready))
+        say(f"open this address in a browser:\n{url}")
+        say("then, unless this goes on by itself, paste here the address you are sent to, or the code you are shown:")
+        return await _first_answer(read, waits_for_browser)
+
+
+async def _first_answer(read: Callable[[str], T], waits_for_browser: bool) -> T:
     waits_for_lines = True
     while waits_for_browser or waits_for_lines:
         match await receive(lambda message: isinstance(message, FromBrowser | Pasted)):
@@ -113,36 +128,40 @@ async def _first_code(pending: PendingLogin, waits_for_browser: bool) -> str:
                 waits_for_browser = False
             case FromBrowser(problem=Exception() as problem):
                 raise problem
-            case FromBrowser(code=code):
-                return code
+            case FromBrowser(answer=answer):
+                return cast("T", answer)
             case Pasted(line=""):
                 waits_for_lines = False
             case Pasted(line=line) if line.strip():
-                return read_code(line, pending.state)
+                return read(line)
             case _:
                 pass
     raise LoginFailed("No browser came back, and nothing was pasted.")
 
 
 @contextmanager
-def _listening(client: OAuthClient, pending: PendingLogin) -> Iterator[bool]:
+def _listening(redirect_uri: str, read: Callable[[str], Any]) -> Iterator[bool]:
     """While inside, a process waits for the browser where the redirect leads to this machine."""
-    if urlsplit(client.redirect_uri).hostname not in ("localhost", "127.0.0.1"):
+    if urlsplit(redirect_uri).hostname not in ("localhost", "127.0.0.1"):
         yield False
         return
     from lemon_otp import exit_signal
 
-    waiter = spawn(_wait, self_pid(), pending, client.redirect_uri, label="oauth_callback")
+    waiter = spawn(_wait, self_pid(), read, redirect_uri, label="oauth_callback")
     try:
         yield True
     finally:
         exit_signal(waiter, "kill")
 
 
-async def _wait(asker: Pid, pending: PendingLogin, redirect_uri: str) -> None:
+async def _wait(asker: Pid, read: Callable[[str], Any], redirect_uri: str) -> None:
+    def ready() -> None:
+        send(asker, _Ready())
+
     try:
-        send(asker, FromBrowser(await wait_for_code(pending, redirect_uri)))
+        send(asker, FromBrowser(await wait_for_answer(read, redirect_uri, on_listening=ready)))
     except (LoginFailed, OSError) as problem:
+        ready()  # whoever waits for it need not any more
         send(asker, FromBrowser(problem=problem))
 
 

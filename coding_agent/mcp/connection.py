@@ -11,14 +11,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 
 from coding_agent.errors import McpServerUnavailable
 from coding_agent.mcp.asks import Asks, Backing
+from coding_agent.mcp.bounded_http import http_client
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, offer_of
+from coding_agent.mcp.oauth import Access, auth_of, login_hint
 from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
 from coding_agent.release import release
 from coding_agent.tools.keeper import Keeper
@@ -42,8 +45,6 @@ LIST_S: Final = 30.0
 LISTEN_AGAIN_S: Final = 5.0
 LOOK_AGAIN_S: Final = 0.5
 """The lists are asked for no more often, however often a server says that they changed."""
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one HTTP answer."""
 LIST_CHANGED: Final = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 
 
@@ -105,11 +106,12 @@ async def hold(job: Job) -> None:
     me = self_pid()
     at_exit(me, lambda _pid, _reason: job.program.close())
     quiet_library()
+    access = Access(job.entry)
     try:
-        failure = await _held(job, me)
+        failure = await _held(job, me, access)
     except _NoHandshake:
         job.program.handshake = False
-        failure = await _held(job, me)
+        failure = await _held(job, me, access)
     if failure is not None:
         exit_process(("shutdown", failure))
 
@@ -118,25 +120,29 @@ class _NoHandshake(Exception):
     """The server refuses the old greeting, so it may know the new one."""
 
 
-async def _held(job: Job, me: Pid) -> McpServerUnavailable | None:
+async def _held(job: Job, me: Pid, access: Access) -> McpServerUnavailable | None:
     """One connection from beginning to end; why it was lost, None when it was closed."""
     failure: McpServerUnavailable | None = None
     try:
         async with AsyncExitStack() as stack:
-            client = await _connect(stack, job, me)
+            client = await _connect(stack, job, me, access)
             failure = await _serve(job, client)
-    except (_NoHandshake, ProcessExit):
+    except ProcessExit:
         raise
     except McpServerUnavailable as lost:
         failure = lost
     except (Exception, BaseExceptionGroup) as error:
+        if access.refused:
+            return McpServerUnavailable(job.entry.name, login_hint(job.entry))
+        if isinstance(error, _NoHandshake):
+            raise
         lost_it = await _if_there(lambda message: isinstance(message, Lost))
         why = _with_last_words(lost_it.why, job) if lost_it is not None else _why(error, job)
         failure = McpServerUnavailable(job.entry.name, why)
     return failure
 
 
-async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
+async def _connect(stack: AsyncExitStack, job: Job, me: Pid, access: Access) -> Any:
     from mcp import Client
     from mcp_types import Implementation
 
@@ -148,7 +154,7 @@ async def _connect(stack: AsyncExitStack, job: Job, me: Pid) -> Any:
         send(me, Lost(why))
 
     client = Client(
-        _transport(job, lost),
+        await _transport(job, lost, access),
         message_handler=heard,
         client_info=Implementation(name="lemon-agents", version=release()),
         cache=None,
@@ -240,42 +246,30 @@ async def _hear(client: Any, me: Pid, changing: dict[str, bool]) -> None:
         await sleep_s(LISTEN_AGAIN_S)
 
 
-def _transport(job: Job, lost: Any) -> Any:
+async def _transport(job: Job, lost: Any, access: Access) -> Any:
     entry = job.entry
     if entry.kind == "stdio":
         return program_streams(job.program, job.keeper, lost)
+    client = partial(http_client, auth=await auth_of(access), on_status=access.note)
     if entry.kind == "http":
-        return _http_streams(entry)
+        return _http_streams(entry, client)
     from mcp.client.sse import sse_client
 
-    return sse_client(entry.url, headers=dict(entry.headers), httpx_client_factory=_http_client)
+    def for_sse(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+        return client(headers, timeout)
+
+    return sse_client(entry.url, headers=dict(entry.headers), httpx_client_factory=for_sse)
 
 
 @asynccontextmanager
-async def _http_streams(entry: ServerEntry) -> AsyncIterator[tuple[Any, Any]]:
+async def _http_streams(entry: ServerEntry, client: Callable[..., Any]) -> AsyncIterator[tuple[Any, Any]]:
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        _http_client(dict(entry.headers)) as http,
+        client(dict(entry.headers)) as http,
         streamable_http_client(entry.url, http_client=http) as streams,
     ):
         yield streams
-
-
-def _http_client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
-    """A client of the library's kind whose answers are bounded; it takes no redirect to another place."""
-    import httpx2
-    from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TIMEOUT
-
-    from coding_agent.mcp.bounded_http import bounded_transport
-
-    return httpx2.AsyncClient(
-        headers=headers,
-        timeout=timeout or httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
-        auth=auth,
-        transport=bounded_transport(BODY_BYTES_MAX),
-        trust_env=False,
-    )
 
 
 def _why(error: BaseException, job: Job) -> str:

@@ -71,6 +71,7 @@ class ServerEntry:
 
     def masked(self, text: str) -> str:
         """The text without this server's secrets."""
+    oauth: OAuthChoice | None = None
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -84,6 +85,7 @@ def entry_from(
     Args:
         name: Its key in the file.
         raw: Its value there.
+        found += [self.oauth.client_secret or ""] if self.oauth is not None else []
         variables: What `${NAME}` stands for.
         scope: Whose file it is.
         source: The file.
@@ -165,7 +167,20 @@ def _remote(raw: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, A
         headers.setdefault("Authorization", f"Bearer {expanded(f'${{{bearer}}}', variables)}")
     if any(char in text for pair in headers.items() for text in pair for char in "\r\n\0"):
         raise BadEntry("a header holds a line break")
-    return {"url": url, "headers": headers}
+    return {"url": url, "headers": headers, "oauth": _oauth(raw.get("oauth"), variables)}
+
+
+def _oauth(raw: object, variables: Mapping[str, str]) -> OAuthChoice | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, Mapping):
+        raise BadEntry("its oauth must be an object")
+    texts = _texts("oauth", {key: value for key, value in raw.items() if key != "callbackPort"}, variables)
+    port = raw.get("callbackPort")
+    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
+        raise BadEntry("its oauth.callbackPort must be a port")
+    scope = texts.get("scopes", texts.get("scope"))
+    return OAuthChoice(texts.get("clientId", ""), texts.get("clientSecret"), port, scope)
 
 
 def _texts(what: str, raw: object, variables: Mapping[str, str]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from coding_agent.command_parser import CommandParser
-from coding_agent.errors import BadUsage
+from coding_agent.errors import BadUsage, LoginRefused
 from coding_agent.mcp.config_files import Configured, read_servers
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.tools.visible_text import plain
@@ -30,6 +30,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         BadUsage: The command line cannot be used, or the library is missing.
     """
     from coding_agent.settings import read_settings
+        LoginRefused, BadCredentialFile: There is no login. Nothing was changed.
 
     asked = _parser().parse_intermixed_args(list(argv))
     settings = read_settings(environ, cwd=asked.cwd, trust_once=asked.trust)
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="python -m coding_agent mcp", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("list", "check"), metavar="list|check")
+    parser.add_argument("what", choices=("list", "check", "login", "logout"), metavar="list|check|login|logout")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
     parser.add_argument("--cwd", metavar="DIR", help="the project (default: this folder)")
     parser.add_argument("--trust", action="store_true", help="the project's own servers too, for this once")

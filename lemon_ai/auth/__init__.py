@@ -1,6 +1,6 @@
 """Logins as helpers: PKCE and device flows, renewal of kept secrets. Where they are kept is the caller's affair."""
 
-from lemon_ai.auth.callback import wait_for_code
+from lemon_ai.auth.callback import wait_for_answer, wait_for_code
 from lemon_ai.auth.device import DeviceCode, request_device_code, wait_for_token
 from lemon_ai.auth.exchange import exchange_code, refresh_secret
 from lemon_ai.auth.gemini_project import with_project
@@ -33,6 +33,7 @@ __all__ = [
     "read_code",
     "refresh_secret",
     "request_device_code",
+    "wait_for_answer",
     "wait_for_code",
     "wait_for_token",
     "with_project",

@@ -1,10 +1,13 @@
 """Edge. A listener on this machine that waits for the browser to come back with a code."""
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from lemon_ai.auth.pkce import LoginFailed, PendingLogin, read_code
+
+T = TypeVar("T")
 
 WAIT_S: Final = 120.0
 _PAGE: Final = "<!doctype html><title>Login</title><p>{said} You can close this page.</p>"
@@ -12,21 +15,32 @@ _LONGEST_REQUEST: Final = 16_384
 
 
 async def wait_for_code(login: PendingLogin, redirect_uri: str, *, timeout_s: float = WAIT_S) -> str:
-    """The code the browser brings to `redirect_uri`, which must name this machine.
+    """The code the browser brings to `redirect_uri`; as `wait_for_answer`."""
+    return await wait_for_answer(lambda answer: read_code(answer, login.state), redirect_uri, timeout_s=timeout_s)
 
-    Requests for other paths are answered with 404 and do not end the waiting.
+
+async def wait_for_answer(
+    read: Callable[[str], T],
+    redirect_uri: str,
+    *,
+    timeout_s: float = WAIT_S,
+    on_listening: Callable[[], None] = lambda: None,
+) -> T:
+    """What `read` makes of the address with which the browser comes to `redirect_uri`, which must name this machine.
+
+    `on_listening` is called once a browser can come: the time to send one. Requests for other paths are answered with 404 and do not end the waiting.
 
     Raises:
-        LoginFailed: The login was declined, belongs to somebody else, or nobody came in time.
+        LoginFailed: `read` raised it: the login was declined, or belongs to somebody else. Or nobody came in time.
         OSError: The port is taken; let the user paste the address instead.
     """
     parts = urlsplit(redirect_uri)
-    found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             target = await _target_of(reader)
-            status, said = _judge(target, parts.path, login.state, found)
+            status, said = _judge(target, parts.path, read, found)
             page = _PAGE.format(said=said).encode()
             head = f"HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {len(page)}\r\n"
             writer.write(head.encode() + b"connection: close\r\n\r\n" + page)
@@ -37,6 +51,7 @@ async def wait_for_code(login: PendingLogin, redirect_uri: str, *, timeout_s: fl
             writer.close()
 
     server = await asyncio.start_server(answer, "localhost", parts.port, limit=_LONGEST_REQUEST)
+    on_listening()
     try:
         async with asyncio.timeout(timeout_s):
             return await found
@@ -52,15 +67,15 @@ async def _target_of(reader: asyncio.StreamReader) -> str:
     return head.split(b"\r\n", 1)[0].decode("ascii").split(" ")[1]
 
 
-def _judge(target: str, path: str, state: str, found: asyncio.Future[str]) -> tuple[str, str]:
+def _judge(target: str, path: str, read: Callable[[str], T], found: asyncio.Future[T]) -> tuple[str, str]:
     if urlsplit(target).path != path:
         return "404 Not Found", "There is nothing here."
     try:
-        code = read_code(target, state)
+        answer = read(target)
     except LoginFailed as problem:
         if not found.done():
             found.set_exception(problem)
         return "400 Bad Request", "The login failed."
     if not found.done():
-        found.set_result(code)
+        found.set_result(answer)
     return "200 OK", "You are logged in."
