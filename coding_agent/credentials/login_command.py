@@ -108,6 +108,13 @@ def auth(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
+def _unused(entry: Stored) -> str:
+    """What an entry is that no provider's requests are made with."""
+    if entry.kind == "mcp_oauth":
+        return f"login at the MCP server {plain(str(entry.data.get('url')))}"
+    return "an entry this program cannot use"
+
+
 def _kind(entry: Stored | None, has_variable: bool) -> str:
     if entry is not None:
         return entry.kind

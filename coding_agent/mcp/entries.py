@@ -26,6 +26,22 @@ MILLISECONDS_FROM: Final = 1000
 """`timeout` is in seconds in some programs and in milliseconds in others; nobody means less than a second, or hours."""
 
 
+@frozen
+class OAuthChoice:
+    """How one logs in at a server that does not register everybody.
+
+    Attributes:
+        client_id, client_secret: A registration that was made by hand.
+        callback_port: Of this machine, where the browser comes back to; as registered.
+        scope: What is asked for.
+    """
+
+    client_id: str = ""
+    client_secret: str | None = field(default=None, repr=False)
+    callback_port: int | None = None
+    scope: str | None = None
+
+
 class BadEntry(ValueError):
     """An entry cannot be used; the text says why, and holds nothing secret."""
 
@@ -39,6 +55,7 @@ class ServerEntry:
         kind: How it is spoken to.
         command, args, env, cwd: Of the program, for `stdio`.
         url, headers: Of the endpoint, for `http` and `sse`.
+        oauth: How one logs in there; None is as the server says.
         timeout_s: How long one call may take.
         always_allow: Tools that the user's own configuration lets run unasked.
         scope: Whose configuration it is.
@@ -54,6 +71,7 @@ class ServerEntry:
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
+    oauth: OAuthChoice | None = None
     timeout_s: float = CALL_S
     always_allow: tuple[str, ...] = ()
     scope: Scope = "user"
@@ -67,11 +85,11 @@ class ServerEntry:
         login = re.search(r"//([^/@\s]+)@", self.url)
         found = [*self.named, *self.env.values(), *self.headers.values(), query, login[1] if login else ""]
         found += [part for value in self.headers.values() for part in value.split()]
+        found += [self.oauth.client_secret or ""] if self.oauth is not None else []
         return tuple(sorted({text for text in found if len(text) >= 6}, key=len, reverse=True))
 
     def masked(self, text: str) -> str:
         """The text without this server's secrets."""
-    oauth: OAuthChoice | None = None
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -85,7 +103,6 @@ def entry_from(
     Args:
         name: Its key in the file.
         raw: Its value there.
-        found += [self.oauth.client_secret or ""] if self.oauth is not None else []
         variables: What `${NAME}` stands for.
         scope: Whose file it is.
         source: The file.

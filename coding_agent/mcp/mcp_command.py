@@ -1,4 +1,4 @@
-"""Edge. `mcp list|check`: the servers that are configured for a folder, and whether they answer."""
+"""Edge. `mcp list|check|login|logout`: the servers that are configured here, whether they answer, logins there."""
 
 import argparse
 import json
@@ -18,23 +18,28 @@ EXIT_BAD: Final = 1
 _EPILOG = """\
 mcp list     every server that is configured here, with the file it stands in; starts nothing
 mcp check    start each server, list its tools, and end it again; 1 when one of them does not answer
+mcp login    log in at a server over HTTP, through a browser; the login is kept and renewed
+mcp logout   forget the login at a server
 
 Servers of the project wait until you trust it: see `trust show`, or give --trust for this once.
 """
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the command; 1 when `check` found a server that does not answer, or a file cannot be used.
+    """Run the command; 1 when `check` found a server that does not answer, a file cannot be used, or no login is there.
 
     Raises:
         BadUsage: The command line cannot be used, or the library is missing.
+        LoginRefused, BadCredentialFile: There is no login. Nothing was changed.
     """
     from coding_agent.settings import read_settings
-        LoginRefused, BadCredentialFile: There is no login. Nothing was changed.
 
     asked = _parser().parse_intermixed_args(list(argv))
     settings = read_settings(environ, cwd=asked.cwd, trust_once=asked.trust)
     configured = read_servers(settings.cwd, environ, trusted=settings.trusted)
+    if asked.what in ("login", "logout"):
+        entry = _remote_server(configured, asked.names)
+        return (_log_in if asked.what == "login" else _log_out)(entry, environ)
     if asked.what == "list":
         rows = [_row(entry) for entry in configured.entries]
     else:
@@ -54,6 +59,58 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for each server to answer")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _remote_server(configured: Configured, names: Sequence[str]) -> ServerEntry:
+    """The one server over HTTP that is named."""
+    remote = {entry.name: entry for entry in configured.entries if entry.kind != "stdio"}
+    if len(names) != 1 or names[0] not in remote:
+        raise BadUsage(f"name one server that is reached over HTTP: {', '.join(remote) or 'none is configured here'}")
+    return remote[names[0]]
+
+
+def _log_in(entry: ServerEntry, environ: Mapping[str, str]) -> int:
+    from coding_agent.mcp.oauth import has_own_credential, log_in
+    from coding_agent.mcp.session_servers import NO_LIBRARY, library_there
+    from lemon_otp import run
+
+    if not library_there():
+        raise BadUsage(NO_LIBRARY)
+    if has_own_credential(entry):
+        raise BadUsage(f"{entry.name} is given a credential in its headers ({entry.source}); take that out to log in")
+    run(log_in, entry, _from_browser, environ)
+    print(f"logged in at {plain(entry.name)}; sessions that run take it up with /mcp reconnect", file=sys.stderr)
+    return 0
+
+
+async def _from_browser(url: str, redirect: str) -> Any:
+    from urllib.parse import parse_qs, urlsplit
+
+    from mcp.shared.auth import AuthorizationCodeResult
+
+    from coding_agent.credentials.oauth_login import from_browser
+    from lemon_ai import AiError
+    from lemon_ai.auth import read_code
+
+    (state,) = parse_qs(urlsplit(url).query)["state"]
+
+    def read(answer: str) -> AuthorizationCodeResult:
+        issuers = parse_qs(urlsplit(answer).query).get("iss", [None])
+        return AuthorizationCodeResult(code=read_code(answer, state), state=state, iss=issuers[0])
+
+    try:
+        return await from_browser(url, redirect, read)
+    except AiError as error:
+        raise LoginRefused(str(error)) from error
+
+
+def _log_out(entry: ServerEntry, environ: Mapping[str, str]) -> int:
+    from coding_agent.credentials.credential_file import CredentialFile, credential_path
+    from coding_agent.mcp.oauth_store import login_name
+
+    was_there = CredentialFile(credential_path(environ)).remove(login_name(entry.url))
+    print(f"{'forgotten' if was_there else 'nothing is stored'}: {plain(entry.name)}", file=sys.stderr)
+    return 0 if was_there else EXIT_BAD
 
 
 def _row(entry: ServerEntry) -> dict[str, Any]:
