@@ -31,6 +31,9 @@ class Arguments:
         models: The models to go through with one key, as patterns.
         fallback: Who answers when the model cannot, in this order.
         list_models: Print the models whose name holds this, and do nothing else.
+        offline: Reach no other machine.
+        theme: The colours of the terminal.
+        export: Write this session as a page, or as Markdown where the one message is named so, and do nothing else.
         api_key: The key for the provider of the model, for this start.
         mode: What may be done without asking: `ask`, `edit`, `full` or `plan`; None is the default of the way it runs.
         allow: Rules for what may be done, such as `bash(git *)`.
@@ -86,6 +89,9 @@ class Arguments:
     session_dir: str | None = None
     model: str | None = None
     base_url: str | None = None
+    offline: bool = False
+    theme: str | None = None
+    export: str | None = None
     thinking: str | None = None
     mode: str | None = None
     allow: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from coding_agent.session.options import Companion, ToolBinder
 from coding_agent.settings import Settings
 from coding_agent.settings.schema import MODES as STRICTEST_FIRST
 from coding_agent.tools import Workspace, browser_tool, default_tools
-from lemon_agent import AgentTool
+from lemon_agent import AgentTool, ToolError
 from lemon_otp import Pid
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BROWSER: Final = "browser"
+OFFLINE: Final = "Refused: this program was started offline, and reaches no other machine. Work with what is here."
 
 
 @frozen
@@ -107,14 +108,16 @@ def guarded(settings: Settings, safety: Safety, gate: PermissionGate, *, readabl
     tools = tuple(
         _prefixed(tool, settings.shell_prefix) for tool in default_tools(str(settings.cwd), workspace=workspace)
     )
-    own_browser = partial(with_own_browser, str(settings.cwd), workspace)
+    binders: tuple[ToolBinder, ...] = (partial(with_own_browser, str(settings.cwd), workspace),)
+    if settings.offline:
+        tools, binders = tuple(_kept_here(tool) for tool in tools), ()
     if not safety.checkpoints:
-        return Guarded(tools, (gate.join, workspace.join), (own_browser,))
+        return Guarded(tools, (gate.join, workspace.join), binders)
     checkpoints = Checkpoints()
     return Guarded(
         with_checkpoints(tools, workspace, checkpoints),
         (gate.join, workspace.join, checkpoints.join),
-        (own_browser, checkpoints.bind),
+        (*binders, checkpoints.bind),
     )
 
 
@@ -125,6 +128,17 @@ def with_own_browser(
     return tuple(
         browser_tool(cwd, workspace=workspace, owner=session) if tool.name == BROWSER else tool for tool in tools
     )
+
+
+def _kept_here(tool: AgentTool) -> AgentTool:
+    """The tool; one that works with other machines refuses, and says why."""
+    if tool.name not in ("web_fetch", "web_search", "web_download", BROWSER):
+        return tool
+
+    def execute(_call_id: str, _params: dict[str, Any], _signal: Any, _on_update: Any) -> Any:
+        raise ToolError(OFFLINE)
+
+    return evolve(tool, execute=execute)
 
 
 def _prefixed(tool: AgentTool, prefix: str | None) -> AgentTool:

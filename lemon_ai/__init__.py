@@ -28,6 +28,7 @@ from lemon_ai.errors import (
     ContextOverflow,
     MaxConcurrency,
     MissingCredential,
+    Offline,
     ProviderError,
     ProviderUnavailable,
     ProviderUnreachable,
@@ -91,6 +92,7 @@ from lemon_ai.models.catalog import (
     use_catalog,
 )
 from lemon_ai.models.model import Compat, Model, ModelCost, calculate_cost
+from lemon_ai.network import go_offline, is_loopback, is_offline
 from lemon_ai.partial_json import parse_partial
 from lemon_ai.provider import Provider, ProviderRequest
 from lemon_ai.provider_registry import ProviderRegistry
@@ -146,6 +148,7 @@ __all__ = [
     "ModelCache",
     "ModelCost",
     "ModelStream",
+    "Offline",
     "Provider",
     "ProviderError",
     "ProviderRegistry",
@@ -205,7 +208,10 @@ __all__ = [
     "get_text",
     "get_thinking",
     "get_tool_calls",
+    "go_offline",
     "is_context_overflow",
+    "is_loopback",
+    "is_offline",
     "key_variables",
     "message_from_wire",
     "message_to_wire",

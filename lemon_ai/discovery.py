@@ -13,11 +13,11 @@ from lemon_ai.errors import UnknownModel
 from lemon_ai.model_cache import DEFAULT_TTL_MS, ModelCache
 from lemon_ai.models.catalog import LOCAL_BASE_URLS, Catalog, current_catalog
 from lemon_ai.models.model import Model
+from lemon_ai.network import is_loopback, is_offline
 from lemon_ai.stream_options import StreamOptions
 from lemon_otp import OtpError
 
 TIMEOUT_S: Final = 4.0
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 async def discover(
@@ -75,12 +75,13 @@ def _address(name: str, base_url: str | None, catalog: Catalog) -> str:
 async def _ask(name: str, url: str, api_key: str | None, timeout_s: float) -> tuple[str, ...]:
     import httpx
 
+    if is_offline() and not is_loopback(url):
+        return ()
     asking = Model(id="", api="openai_completions", provider=name, base_url=url)
     try:
         key = find_api_key(asking, StreamOptions(api_key=api_key), base_url=url)
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        outside = urlsplit(url).hostname not in _LOOPBACK
-        async with httpx.AsyncClient(trust_env=outside, timeout=timeout_s, headers=headers) as http:
+        async with httpx.AsyncClient(trust_env=not is_loopback(url), timeout=timeout_s, headers=headers) as http:
             answer = await http.get(url)
         answer.raise_for_status()
         return tuple(dict.fromkeys(str(entry["id"]) for entry in answer.json()["data"] if entry["id"]))

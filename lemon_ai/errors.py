@@ -18,6 +18,7 @@ AiError
     │   └── QuotaExhausted a plan's limit; waiting a minute will not help
     ├── AuthFailed         the key was refused
     ├── BadRequest         it will refuse the same request again
+    ├── Offline            it is on another machine, and this runtime reaches none
     ├── ContextOverflow    the conversation is longer than the model's window
     │   └── CompactionFailed   and could not be made to fit
     ├── ServerFailed       an error of its own
@@ -278,6 +279,13 @@ class BadRequest(ProviderError):
 
     category: ClassVar[Category] = "client"
     failover_action: ClassVar[FailoverAction] = "fail"
+    trips_breaker: ClassVar[bool] = False
+
+
+class Offline(ProviderError):
+    """The provider is on another machine, and this runtime was told to reach none. Nothing was sent."""
+
+    category: ClassVar[Category] = "client"
     trips_breaker: ClassVar[bool] = False
 
 

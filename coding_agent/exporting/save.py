@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
-from coding_agent.exporting.formats import export
+from coding_agent.exporting.formats import Format, export
 from coding_agent.exporting.page import page_parts
 from coding_agent.storage.session_manager import SessionManager
 
@@ -28,6 +29,18 @@ def save_html(manager: SessionManager, output: Path | None = None, *, secrets: I
 def save_markdown(manager: SessionManager, output: Path | None = None, *, secrets: Iterable[str] = ()) -> Path:
     """Write the session's current branch as Markdown; where it is now. Arguments and errors as of `save_html`."""
     return write_new(output or _beside(manager, ".md"), [export(manager, "markdown", secrets=secrets)])
+
+
+SUFFIXES: Final[Mapping[str, Format]] = {".md": "markdown", ".markdown": "markdown", ".json": "json", ".jsonl": "jsonl"}
+"""What a file's name says of its format; any other name is that of a page."""
+
+
+def save(manager: SessionManager, output: Path | None = None, *, secrets: Iterable[str] = ()) -> Path:
+    """Write the session in the format that the file's name asks for; where it is now. As `save_html` otherwise."""
+    form = None if output is None else SUFFIXES.get(output.suffix.lower())
+    if output is None or form is None:
+        return save_html(manager, output, secrets=secrets)
+    return write_new(output, [export(manager, form, secrets=secrets)])
 
 
 def _beside(manager: SessionManager, suffix: str) -> Path:

@@ -30,6 +30,8 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
         from coding_agent.models.models_command import main as list_models
 
         return list_models(["list", *([arguments.list_models] if arguments.list_models else [])], environ)
+    if arguments.export is not None:
+        return _export(arguments, settings_of(arguments, environ))
     with _files(arguments, settings_of(arguments, environ)) as settings:
         if arguments.choose and not (arguments.output == "text" and arguments.prompt is None and _at_a_terminal()):
             raise BadUsage("--resume asks at a terminal; here give --continue or --session FILE")
@@ -44,6 +46,25 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
         from coding_agent.print_mode import run_prompts
 
         return run_prompts(prompts, prepared(arguments, settings))
+
+
+def _export(arguments: Arguments, settings: Settings) -> int:
+    """Write a stored session for people or programs to read, and say where it is now."""
+    from coding_agent.credentials import known_secrets
+    from coding_agent.exporting.save import save
+    from coding_agent.storage.finding import find_session
+    from coding_agent.storage.opening import open_for_reading
+
+    if len(arguments.messages) > 1 or arguments.prompt is not None:
+        raise BadUsage("--export SESSION takes one more word, the file to write; it runs no prompt")
+    output = Path(arguments.messages[0]) if arguments.messages else None
+    with open_for_reading(find_session(arguments.export or "", settings.session_dir, settings.cwd)) as manager:
+        try:
+            path = save(manager, output, secrets=known_secrets())
+        except FileExistsError as error:
+            raise BadUsage(f"{error.filename} is there already and is left as it is; name another file") from error
+    print(path)
+    return 0
 
 
 def _rpc(arguments: Arguments, settings: Settings) -> int:

@@ -27,7 +27,7 @@ from coding_agent.models.user_models import UserModels
 from coding_agent.resources import Resources, load_resources
 from coding_agent.serving.operations import offer
 from coding_agent.settings import Settings
-from lemon_ai import use_catalog
+from lemon_ai import go_offline, use_catalog
 from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ async def _main(body: Body, host: HostRun) -> int:
         try:
             await ensure_all_started(APPLICATION)
             use_catalog(host.known.catalog)
+            if host.settings.offline:
+                go_offline()
             await serve_providers(host.extensions)
             measuring = await begin(host.arguments, os.environ)
             await listen(host.settings, unsafe=host.arguments.unsafe_repl)

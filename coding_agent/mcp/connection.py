@@ -25,6 +25,7 @@ from coding_agent.mcp.oauth import Access, auth_of, login_hint
 from coding_agent.mcp.stdio_transport import ServerProgram, program_streams
 from coding_agent.release import release
 from coding_agent.tools.keeper import Keeper
+from lemon_ai import is_loopback, is_offline
 from lemon_otp import (
     Pid,
     ProcessExit,
@@ -250,6 +251,8 @@ async def _transport(job: Job, lost: Any, access: Access) -> Any:
     entry = job.entry
     if entry.kind == "stdio":
         return program_streams(job.program, job.keeper, lost)
+    if is_offline() and not is_loopback(entry.url):
+        raise McpServerUnavailable(entry.name, "it is on another machine, and this program was started offline")
     client = partial(http_client, auth=await auth_of(access), on_status=access.note)
     if entry.kind == "http":
         return _http_streams(entry, client)

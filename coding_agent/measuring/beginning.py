@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coding_agent.arguments import Arguments
+from coding_agent.errors import BadUsage
+from lemon_ai import is_loopback, is_offline, redact
 from lemon_otp import define, put_env
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
     if arguments.otel is not None:
         from coding_agent.measuring.traces import TRACES, Traces, wants_content
 
+        _check_here(arguments.otel, environ)
         content = arguments.otel_content or wants_content(environ)
         measuring.traces = Traces.start(arguments.otel or None, environ=environ, content=content)
         put_env("coding_agent", TRACES, measuring.traces)
@@ -55,6 +58,13 @@ async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
 
         _say("observer", await observe(arguments.observe))
     return measuring
+
+
+def _check_here(address: str, environ: Mapping[str, str]) -> None:
+    variables = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    target = address or next(filter(None, map(environ.get, variables)), "http://localhost")
+    if is_offline() and not is_loopback(target if "://" in target else f"http://{target}"):
+        raise BadUsage(f"spans would go to {redact(target)}, which is on another machine, and this start is offline")
 
 
 def _say(what: str, url: str) -> None:

@@ -10,7 +10,7 @@ from coding_agent.credentials import has_key
 from coding_agent.errors import BadUsage
 from coding_agent.models.local_servers import LocalServers, configured_addresses, first_model
 from coding_agent.settings import Settings
-from lemon_ai import Catalog, Model, UnknownModel, canonical, default_catalog, redact
+from lemon_ai import Catalog, Model, UnknownModel, canonical, default_catalog, is_loopback, redact
 
 PREFERRED: Final[Sequence[tuple[str, str]]] = (
     ("anthropic", "anthropic/claude-sonnet-4-5"),
@@ -32,6 +32,11 @@ SCRIPTED: Final = "scripted/demo"
 NO_MODEL_NOTICE: Final = (
     "no key and no local server found, so the built-in scripted model answers; for a real one set a key such as "
     "ANTHROPIC_API_KEY or OPENAI_API_KEY, or give --model with --base-url"
+)
+
+
+OFFLINE_NOTICE: Final = (
+    "offline, and no local server found, so the built-in scripted model answers; start one such as Ollama or llama.cpp"
 )
 
 
@@ -64,6 +69,11 @@ def choose_model(settings: Settings, catalog: Catalog | None = None) -> ModelCho
     known = catalog or default_catalog()
     fallback = tuple(_find(known, _named(name)) for name in settings.fallback_models)
     choice = _first_choice(settings, known)
+    if settings.offline and is_elsewhere(choice.model):
+        raise BadUsage(
+            f"{choice.model.provider}/{choice.model.id} is on another machine, and this start is offline; "
+            "name a model of this machine, such as ollama/NAME or one with --base-url http://127.0.0.1:PORT/v1"
+        )
     return evolve(choice, fallback=fallback) if fallback else choice
 
 
@@ -71,6 +81,7 @@ def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
     if settings.model is not None:
         return ModelChoice(_find(known, _named(settings.model), settings.base_url), asked_for=True)
     if settings.base_url is not None:
+        _check_here(settings, settings.base_url)
         return ModelChoice(_served_at(known, settings.base_url), asked_for=True)
     notice = ""
     if settings.default_model is not None:
@@ -80,15 +91,29 @@ def _first_choice(settings: Settings, known: Catalog) -> ModelChoice:
         except BadUsage as error:  # another program's file may name what only that program knows
             notice = f"the model of your settings is not known: {error}; "
     elif settings.default_base_url is not None:
+        _check_here(settings, settings.default_base_url)
         return ModelChoice(_served_at(known, settings.default_base_url), asked_for=False)
-    for provider, name in PREFERRED:
+    for provider, name in () if settings.offline else PREFERRED:
         if has_key(provider):
             return ModelChoice(_find(known, name), asked_for=False, notice=notice.removesuffix("; "))
     if (served := first_model(LocalServers(os.environ, configured_addresses(known)).find(), known)) is not None:
         return ModelChoice(
             served, asked_for=False, notice=f"{notice}using the local server at {redact(served.base_url)}"
         )
-    return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=notice + NO_MODEL_NOTICE)
+    nobody = OFFLINE_NOTICE if settings.offline else NO_MODEL_NOTICE
+    return ModelChoice(_find(known, SCRIPTED), asked_for=False, notice=notice + nobody)
+
+
+def is_elsewhere(model: Model) -> bool:
+    """Does a call to this model leave the machine? What an extension's own provider does is not known here."""
+    if model.api in ("scripted", "replay") or model.api.startswith("extension_"):
+        return False
+    return not is_loopback(model.base_url)
+
+
+def _check_here(settings: Settings, base_url: str) -> None:
+    if settings.offline and not is_loopback(base_url):
+        raise BadUsage(f"{redact(base_url)} is on another machine, and this start is offline")
 
 
 def _named(default_model: str) -> str:

@@ -39,6 +39,8 @@ def flags_of(arguments: "Arguments") -> dict[str, Any]:
         "permissions.deny": arguments.deny or None,
         "fallbackModels": arguments.fallback or None,
         "sandbox": arguments.sandbox,
+        "offline": arguments.offline or None,
+        "theme": arguments.theme,
         "checkpoints": None if arguments.checkpoints else False,
         "contextFiles": None if arguments.context_files else False,
     }

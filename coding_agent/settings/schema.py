@@ -205,6 +205,7 @@ FIELDS: Final[Sequence[Field]] = (
     Field("claudeSkills", BOOL, "off", False, meaning="read ~/.claude/skills too"),
     Field("claudeCommands", BOOL, "off", False, meaning="read .claude/commands as templates too"),
     Field("codexSkills", BOOL, "off", False, meaning="read ~/.codex/skills too"),
+    Field("offline", BOOL, "on", False, variable="LEMON_OFFLINE", meaning="reach no other machine"),
     Field("mcp", BOOL, "off", True, meaning="start the MCP servers of configuration files"),
     Field("mcpSampling", BOOL, "off", False, guards=True, meaning="let MCP servers have the model answer, when asked"),
     Field("sessionDir", TEXT, variable="LEMON_SESSION_DIR", meaning="where session files are kept"),

@@ -68,6 +68,7 @@ def typed(
         subagents=values.SubagentChoices(**_group(merged, "subagents")),
         images=values.ImageChoices(auto_resize=of("images.autoResize"), block=of("images.blockImages")),
         display=_display(merged),
+        offline=of("offline"),
         shell_prefix=of("shellCommandPrefix"),
         resources=_resources(merged, choices),
         home=home,

@@ -159,6 +159,7 @@ class Settings:
         home: The person's home folder.
         config_dir: Their folder for settings of this program.
         state_dir: Their folder for what it keeps.
+        offline: No other machine is reached.
         shell_prefix: Is put before each command the model runs.
         trust: How things stand between the person and the project; None when nobody has looked.
         merged: Every setting by its name in a file, with where it came from.
@@ -191,6 +192,7 @@ class Settings:
     subagents: SubagentChoices = field(factory=SubagentChoices, kw_only=True)
     images: ImageChoices = field(factory=ImageChoices, kw_only=True)
     display: DisplayChoices = field(factory=DisplayChoices, kw_only=True)
+    offline: bool = field(default=False, kw_only=True)
     shell_prefix: str | None = field(default=None, kw_only=True)
     resources: ResourceChoices = field(factory=ResourceChoices, kw_only=True)
     home: Path = field(factory=Path.home, kw_only=True)

@@ -11,7 +11,7 @@ from lemon_ai.auth.pkce import LoginFailed
 from lemon_ai.auth.token_request import get_json, post_json
 from lemon_ai.auth.vendors import COPILOT
 from lemon_ai.errors import ProviderError
-from lemon_ai.providers.http import is_loopback
+from lemon_ai.network import is_loopback
 from lemon_otp import wall_ms
 
 PROVIDER: Final = "github_copilot"

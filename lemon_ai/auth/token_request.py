@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from lemon_ai.classify import http_error
 from lemon_ai.errors import ServerFailed
-from lemon_ai.providers.http import is_loopback, wire_error
+from lemon_ai.network import check_reachable, is_loopback
+from lemon_ai.providers.http import wire_error
 
 TIMEOUT_S: Final = 30.0
 
@@ -17,7 +18,8 @@ async def post_form(
     """The object a server answers to a form.
 
     Raises:
-        ProviderError: It refused, answered no JSON object, or did not answer. No secret of `form` is in the message.
+        ProviderError: It refused, answered no JSON object, did not answer, or may not be reached (`Offline`). No secret
+            of `form` is in the message.
     """
     return await _send(provider, "POST", url, headers or {}, {"data": dict(form)}, frozenset(form.values()))
 
@@ -45,6 +47,7 @@ async def _send(
 ) -> dict[str, Any]:
     import httpx
 
+    check_reachable(provider, url)
     secrets |= frozenset(value.removeprefix("Bearer ") for value in headers.values())
     try:
         # Reading the certificates takes longer than a plain call on this machine.

@@ -12,9 +12,10 @@ from lemon_ai.environment import find_api_key, require_api_key
 from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
 from lemon_ai.http_trace import traced
+from lemon_ai.network import is_loopback
 from lemon_ai.provider import ProviderRequest, used_tool_ids
 from lemon_ai.providers.copilot_address import address_of_token
-from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
+from lemon_ai.providers.http import HttpTransport, merge_headers
 from lemon_ai.providers.wire import Decoder, WireCall
 
 

@@ -20,6 +20,7 @@ from attrs import evolve, field
 from lemon_ai.classify import http_error
 from lemon_ai.errors import BadRequest, ProviderError, ProviderUnreachable, StreamTruncated
 from lemon_ai.events import StreamError, StreamEvent
+from lemon_ai.network import check_reachable, is_loopback
 from lemon_ai.provider import ProviderRequest
 from lemon_ai.providers.wire import Decoder, WireCall, WireReader
 from lemon_ai.redaction import redact, secrets_of
@@ -35,13 +36,6 @@ OPENED_AT_ONCE = 16
 LOOPBACK_IDLE_TIMEOUT_S = 300.0
 _LONGEST_ERROR_BODY = 1_000_000
 _DRAIN_S = 0.2
-_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost")
 
 
 class _Gate:
@@ -112,8 +106,9 @@ class HttpTransport:
     async def _answer(
         self, request: ProviderRequest, call: WireCall, secrets: frozenset[str]
     ) -> AsyncIterator[httpx.Response]:
-        content, headers = await _payload(request, call)
         provider = request.model.provider
+        check_reachable(provider, call.url)
+        content, headers = await _payload(request, call)
         gate = self._gates.setdefault(asyncio.get_running_loop(), _Gate(OPENED_AT_ONCE))
         try:
             async with gate.entered() as leave:

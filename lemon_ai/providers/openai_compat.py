@@ -12,7 +12,7 @@ from attrs import evolve, fields
 
 from lemon_ai.environment import canonical, vendor_of
 from lemon_ai.models.model import Model
-from lemon_ai.providers.http import is_loopback
+from lemon_ai.network import is_loopback
 from lemon_otp import frozen
 
 

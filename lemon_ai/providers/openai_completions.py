@@ -12,9 +12,10 @@ from lemon_ai.environment import KEYLESS, canonical, find_api_key, require_api_k
 from lemon_ai.events import StreamEvent
 from lemon_ai.fold import Fold
 from lemon_ai.http_trace import traced
+from lemon_ai.network import is_loopback
 from lemon_ai.provider import ProviderRequest, used_tool_ids
 from lemon_ai.providers.asking import base_of
-from lemon_ai.providers.http import HttpTransport, is_loopback, merge_headers
+from lemon_ai.providers.http import HttpTransport, merge_headers
 from lemon_ai.providers.openai_compat import dialect_of
 from lemon_ai.providers.openai_completions_decode import OpenAICompletionsDecoder
 from lemon_ai.providers.openai_completions_encode import copilot_headers, encode_body

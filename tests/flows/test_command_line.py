@@ -86,6 +86,20 @@ def test_a_stored_session_is_meant_by_its_id_and_as_the_latest(machine: Machine)
     assert "may be" in unclear.stderr
 
 
+def test_a_session_is_exported_in_the_format_that_its_file_is_named_for(machine: Machine):
+    """A page without a name, Markdown, and never over a file that is there."""
+    machine.run(*ECHO, "-p", "violets are blue")
+    written = machine.run("--export", "latest")
+    assert "violets are blue" in (machine.project / written.stdout.strip()).read_text()
+    assert written.stdout.strip().endswith(".html")
+    assert machine.run("--export", "latest", "said.md").returncode == 0
+    assert "violets are blue" in (machine.project / "said.md").read_text()
+    again = machine.run("--export", "latest", "said.md")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "said.md is there already" in again.stderr
+    assert machine.run("--export", "nothing").returncode == 2
+
+
 def test_without_a_session_nothing_is_left_behind(machine: Machine):
     """The answer is printed, no file is kept."""
     done = machine.run(*ECHO, "--no-session", "-p", "hello")
