@@ -9,8 +9,8 @@ from lemon_otp.repl.connections import Taken
 from lemon_otp.repl.details import Detail, add_details
 from lemon_otp.repl.inside import run_command, serve
 from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
-from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, private_folder
-from lemon_otp.repl.serving import ControlSocket, peer_uid
+from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, peer_uid, private_folder
+from lemon_otp.repl.serving import ControlSocket
 from lemon_otp.repl.wire import VERSION, BadRequest, encode, failure
 
 __all__ = [

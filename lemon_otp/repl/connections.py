@@ -8,25 +8,26 @@ from typing import Any
 
 from attrs import field
 
-from lemon_otp.pid import Pid
 from lemon_otp.repl.operations import Operation
 from lemon_otp.values import define
 
 
 @define(eq=False)
 class Pending:
-    """A request that is being answered.
+    """A request that is being answered: the thread's, but for what is said to be read or written by both halves.
 
     Attributes:
-        emitted, lost: Events of the feed handed to the thread, and those that were not, for want of room; the loop's.
-        taken, dropped, told: Events that the thread took, dropped, and has told the asker are missing; the thread's.
+        cancelled: Nobody wants the answer any more; set by either half, read by both.
+        emitted, lost: Events of the feed that were handed to the thread, and those that were not, for want of room.
+            Counted by the loop; the thread reads `lost`.
+        taken, dropped, told: Events that the thread took, dropped, and has told the asker are missing. Counted by the
+            thread; the loop reads `taken`.
     """
 
     connection: Connection
     request: dict[str, Any]
     operation: Operation
     deadline_s: float
-    feed: Pid | None = None
     cancelled: bool = False
     emitted: int = 0
     lost: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,3 +82,12 @@ def private_folder(path: Path) -> None:
             path.chmod(0o700)
     except OSError as error:
         raise UnsafeFolder(str(error)) from error
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """The user at the other end, where the system tells (Linux); elsewhere the folder's mode is the guard."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return int(uid)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from lemon_otp.repl.connections import Pending
+from lemon_otp.repl.handover import Handover
 
 LATER: Final = math.inf
 """The deadline of a look whose turn has not come."""
@@ -21,16 +21,12 @@ class Turns:
     """Looks in the order of asking.
 
     Args:
-        post: Gives one to the loop.
+        handover: The way to the loop; where the loop was held up when it was last asked, nobody waits for it again.
         held_s: How long the loop may take to begin with it.
-
-    Attributes:
-        held: Whether the loop was held up when it was last asked; then nobody waits for it again.
     """
 
-    def __init__(self, post: Callable[[Pending], None], held_s: float) -> None:
-        self.held = False
-        self._post = post
+    def __init__(self, handover: Handover, held_s: float) -> None:
+        self._handover = handover
         self._held_s = held_s
         self._waiting: deque[Pending] = deque()
         self._current: Pending | None = None
@@ -52,5 +48,5 @@ class Turns:
             look = self._waiting.popleft()
             if not look.cancelled:
                 self._current = look
-                look.deadline_s = time.monotonic() + (0.0 if self.held else self._held_s)
-                self._post(look)
+                look.deadline_s = time.monotonic() + (0.0 if self._handover.held else self._held_s)
+                self._handover.begin(look)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lemon_otp.introspect import printable
-from lemon_otp.repl.serving import peer_uid
+from lemon_otp.repl.private_socket import peer_uid
 from lemon_otp.repl.wire import VERSION, encode
 
 ASK_S: Final = 5.0

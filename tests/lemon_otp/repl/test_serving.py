@@ -17,8 +17,9 @@ import pytest
 from attrs import define
 
 from lemon_otp import Pid, exit_signal, introspect, monitor, receive, repl, self_pid, sleep_s, spawn
-from lemon_otp.repl import answering, serving
-from lemon_otp.repl.serving import CONNECTIONS_MAX, FEED_BYTES_MAX, PENDING_MAX
+from lemon_otp.repl import answering, askers
+from lemon_otp.repl.askers import CONNECTIONS_MAX
+from lemon_otp.repl.thread_half import FEED_BYTES_MAX, PENDING_MAX
 from lemon_otp.repl.wire import REQUEST_BYTES_MAX, VERSION
 from lemon_otp.repl_shell import Asker, Unreachable
 
@@ -318,7 +319,7 @@ async def test_a_slow_asker_loses_events_and_is_told_how_many(tmp_path: Path) ->
         connection.connect(str(file))
         connection.sendall(b'{"op": "hello", "version": 1}\n{"id": 1, "op": "floods"}\n')
         await emitted.wait()
-        while control._posted:  # the thread is still at it; nobody reads
+        while control._handover._for_thread:  # the thread is still at it; nobody reads
             await asyncio.sleep(0)
         connection.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=connection)
@@ -326,7 +327,11 @@ async def test_a_slow_asker_loses_events_and_is_told_how_many(tmp_path: Path) ->
         while not told.get("end"):
             told = json.loads(await reader.readline())
             dropped += told.get("dropped", 0)
-            if told.get("event") and not release.is_set() and not control._connections.copy().pop().waiting:
+            if (
+                told.get("event")
+                and not release.is_set()
+                and not control._thread_half.askers.connections.copy().pop().waiting
+            ):
                 release.set()
         assert dropped > 0
         assert told == {"id": 1, "ok": True, "end": True}
@@ -424,9 +429,18 @@ async def test_a_socket_that_has_taken_the_place_of_ours_stays(tmp_path: Path) -
         assert path.exists()
 
 
+async def test_a_socket_that_was_never_started_is_closed_all_the_same(tmp_path: Path) -> None:
+    """There is no thread that could do it; the file is gone, and so are the descriptors."""
+    path = tmp_path / "run" / "x.sock"
+    bound = repl.bind_private(path)
+    repl.ControlSocket(bound, path).close()
+    assert not path.exists()
+    assert bound.fileno() == -1
+
+
 async def test_another_users_asker_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system says who is at the other end; nothing is answered to anybody else."""
-    monkeypatch.setattr("lemon_otp.repl.serving.peer_uid", lambda _: os.getuid() + 1)
+    monkeypatch.setattr("lemon_otp.repl.askers.peer_uid", lambda _: os.getuid() + 1)
     answer = json.loads(await asyncio.to_thread(blocking, path, b'{"op": "tree"}\n'))
     assert (answer["ok"], answer["code"]) == (False, "wrong_owner")
 
@@ -483,7 +497,7 @@ async def test_too_many_askers_and_too_many_questions_are_refused(path: Path) ->
 
 async def test_askers_that_ask_nothing_are_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that they keep nobody else out; one that has greeted may be silent as long as it likes."""
-    monkeypatch.setattr(serving, "ASK_BY_S", 0.05)
+    monkeypatch.setattr(askers, "ASK_BY_S", 0.05)
     silent, slow, greeted = [await Line.open(path) for _ in range(3)]
     await greeted.greet()
     slow.writer.write(b'{"op": ')
@@ -500,7 +514,7 @@ async def test_without_a_descriptor_left_askers_wait_and_nothing_spins(
 ) -> None:
     """They are let in when there is one again; until then somebody looks now and then, not all the time."""
     tries: list[float] = []
-    monkeypatch.setattr(serving, "ACCEPT_PAUSE_S", 0.05)
+    monkeypatch.setattr(askers, "ACCEPT_PAUSE_S", 0.05)
     accept = socket.socket.accept
 
     def counted(bound: socket.socket) -> Any:

@@ -17,15 +17,31 @@ def pending() -> Pending:
     return Pending(nobody, {}, LOOK, 0.0)
 
 
+class FakeHandover:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.posted: list[Pending] = []
+
+    def begin(self, pending: Pending) -> None:
+        self.posted.append(pending)
+
+
 @pytest.fixture
-def posted() -> list[Pending]:
+def handover() -> FakeHandover:
+    return FakeHandover()
+
+
+@pytest.fixture
+def posted(handover: FakeHandover) -> list[Pending]:
     """What was given to the loop."""
-    return []
+    return handover.posted
 
 
 @pytest.fixture
-def turns(posted: list[Pending]) -> Turns:
-    return Turns(posted.append, HELD_S)
+def turns(handover: Any) -> Turns:
+    return Turns(handover, HELD_S)
 
 
 def test_one_look_at_a_time_is_given_to_the_loop_in_the_order_of_asking(turns: Turns, posted: list[Pending]) -> None:
@@ -52,11 +68,11 @@ def test_one_that_nobody_wants_any_more_is_passed_over(turns: Turns, posted: lis
     assert posted == [looks[0], looks[2]]
 
 
-def test_while_the_loop_is_known_to_be_held_nobody_waits_for_it(turns: Turns) -> None:
+def test_while_the_loop_is_known_to_be_held_nobody_waits_for_it(turns: Turns, handover: FakeHandover) -> None:
     """The deadline is now."""
     patient, at_once = pending(), pending()
     turns.add(patient)
-    turns.held = True
+    handover.held = True
     turns.add(at_once)
     turns.over(patient)
     assert patient.deadline_s - at_once.deadline_s > HELD_S / 2
