@@ -1,9 +1,8 @@
 """Process. The one bounded, cancelable queue between a producer and its readers.
 
 Tree:  beside the supervisors: one guard process a stream, gone once the terminal event was read, the owner is
-       gone, or the stream was canceled
-Holds: who owns, feeds and runs the stream, and its deadline; events themselves never pass through a process:
-       `push` and `events` work on the buffer directly
+       gone, or the stream was canceled; see `event_stream_guard`
+Holds: the events: they never pass through a process, `push` and `events` work on the buffer directly
 
 A stream carries ordinary events and then exactly one terminal event, which says how it ended. The first terminal
 wins; it reaches a reader however full the buffer is; cancelling keeps what was buffered before it readable. The
@@ -19,12 +18,11 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, cast
 from weakref import WeakSet
 
-from lemon_otp import event_stream_guard as guard
 from lemon_otp.errors import CallTimeout, StreamFailed
 from lemon_otp.event_queue import DropStrategy, EventQueue, StreamStats
-from lemon_otp.machine import Process
+from lemon_otp.event_stream_guard import CANCEL_GRACE_MS, Guard, abort, grace_s
 from lemon_otp.pid import Pid
-from lemon_otp.process import current_process, current_runtime, send, spawn
+from lemon_otp.process import current_process, current_runtime, send
 from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamReady, StreamResult, Terminals
 
 if TYPE_CHECKING:
@@ -70,7 +68,6 @@ class EventStream(Generic[E, R]):
         "_ready",
         "_runtime",
         "_subscribers",
-        "_task",
         "_terminal",
         "_terminals",
         "_told",
@@ -81,7 +78,7 @@ class EventStream(Generic[E, R]):
     TERMINALS: ClassVar[Terminals] = Terminals()
     """The terminal events of a stream whose `start` is not told of others."""
 
-    pid: Pid
+    pid: Guard
     """The stream's guard process."""
 
     def __init__(self, queue: EventQueue[E], terminals: Terminals) -> None:
@@ -89,7 +86,6 @@ class EventStream(Generic[E, R]):
         self._terminals = terminals
         self._outcome: Outcome | None = None
         self._terminal: object = _UNSEEN
-        self._task: Pid | None = None
         self._abort: Any = None
         self._readers: deque[_Seat] = deque()
         self._waiting: list[_Seat] = []
@@ -110,7 +106,7 @@ class EventStream(Generic[E, R]):
         max_queue: int = 10_000,
         drop_strategy: DropStrategy = "error",
         timeout_ms: int | None = 300_000,
-        cancel_grace_ms: int = guard.CANCEL_GRACE_MS,
+        cancel_grace_ms: int = CANCEL_GRACE_MS,
         terminals: Terminals | None = None,
         link: bool = False,
     ) -> Self:
@@ -134,17 +130,17 @@ class EventStream(Generic[E, R]):
         """
         if timeout_ms is not None and (isinstance(timeout_ms, bool) or timeout_ms < 0):
             raise ValueError(f"timeout_ms must be a positive number of milliseconds or None, not {timeout_ms!r}")
+        me = current_process()
         stream = cls(EventQueue(max_queue, drop_strategy), terminals or cls.TERMINALS)
-        watched = guard.Watched(
-            owner=guard.caller() if owner == "caller" else owner,
-            runner=runner,
-            timeout_s=None if timeout_ms is None else timeout_ms / 1000,
-            grace_s=guard.grace_s(cancel_grace_ms),
-        )
-        stream.pid = spawn(guard.run, stream, watched, link=link, label="event_stream")
-        if isinstance(stream.pid, Process):
-            stream.pid.at_exit(stream._guard_ended)
-        stream._runtime.store.setdefault(HELD_STREAMS, WeakSet()).add(stream)
+        stream.pid = Guard(me, stream, grace_s(cancel_grace_ms))
+        if link:
+            me.link(stream.pid)
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
+        stream.pid.watch_over(me if owner == "caller" else owner, runner, timeout_s)
+        held = me.runtime.store.get(HELD_STREAMS)
+        if held is None:
+            held = me.runtime.store[HELD_STREAMS] = WeakSet()
+        held.add(stream)
         return stream
 
     @classmethod
@@ -214,7 +210,7 @@ class EventStream(Generic[E, R]):
             return
         signal, self._abort = self._abort, None
         if signal is not None:
-            guard.abort(signal, reason)
+            abort(signal, reason)
         if self._outcome is None:
             self._finish(self._terminals.canceled(reason), Canceled(reason), extra_slot=True)
 
@@ -228,8 +224,8 @@ class EventStream(Generic[E, R]):
             signal: Something with `abort(reason)` that `cancel` calls before it stops the task.
         """
         if self._outcome is None:
-            self._task, self._abort = task, signal
-            send(self.pid, guard.Attach(task))
+            self._abort = signal
+            self.pid.attach(task)
 
     # The reader's side.
 
@@ -317,18 +313,6 @@ class EventStream(Generic[E, R]):
         state = "open" if self._outcome is None else type(self._outcome).__name__.lower()
         return f"<EventStream {state}, {len(self._queue)} of {self._queue.max_size} buffered>"
 
-    # Below: between the handle, its readers and its guard.
-
-    @property
-    def canceled(self) -> bool:
-        """Whether it ended by a cancel."""
-        return isinstance(self._outcome, Canceled)
-
-    @property
-    def terminal_read(self) -> bool:
-        """Whether a reader has taken the terminal event."""
-        return self._terminal is _END
-
     # Between the stream and a fan.
 
     def join_fan(self, fan: EventFan | None) -> None:
@@ -352,13 +336,13 @@ class EventStream(Generic[E, R]):
         if self._fan is not None:
             self._fan.stir(self)
 
-    def _guard_ended(self, guard_process: Process, _reason: Any) -> None:
+    def guard_ended(self, guard: Guard) -> None:
         """The guard process is dead. An open stream without one is closed, and its task works for nobody."""
         if self._outcome is None:
-            reason, task = "stream_closed", self._task
+            reason, task = "stream_closed", guard.task
             self._finish(self._terminals.canceled(reason), Failed(reason), extra_slot=True)
-            if isinstance(task, Process):
-                task.exit_signal(guard_process, "shutdown")
+            if task is not None:
+                task.exit_signal(guard, "shutdown")
 
     def _push_terminal(self, event: E) -> bool:
         kind = self._terminals.kind(event)
@@ -379,7 +363,7 @@ class EventStream(Generic[E, R]):
         self._stir()
         self._outcome = outcome
         self._terminal = terminal
-        self._task = self._abort = None
+        self._abort = None
         taken = False
         for reader in self._readers:
             if not reader.settled:
@@ -396,7 +380,7 @@ class EventStream(Generic[E, R]):
         for pid in self._subscribers:
             send(pid, StreamResult(self, outcome))
         self._subscribers.clear()
-        send(self.pid, guard.ENDED)
+        self.pid.ended(canceled=isinstance(outcome, Canceled))
 
     def _tell_listener(self, listener: Pid) -> None:
         self._told = True
@@ -404,7 +388,7 @@ class EventStream(Generic[E, R]):
 
     def _note_terminal_read(self) -> None:
         self._terminal = _END
-        send(self.pid, guard.READ)
+        self.pid.leave()
 
     async def _wait_for_event(self) -> Any:
         self._stir()

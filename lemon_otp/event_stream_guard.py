@@ -1,26 +1,33 @@
 """Process. Watches over one event stream: its owner, its runner, its task and its deadline.
 
 Tree:  started by `EventStream.start`, under no supervisor: it lives and dies with its stream
-Asked: Attach (watch this task), ENDED (the stream has its terminal event), READ (a reader took it)
-Told:  Down of the owner, the runner and the attached task
+Told:  Down of the owner, the runner and the attached task; OVERDUE and KILL by its timers; CANCELED by its stream
 Owns:  nothing that is lost with it: an open stream whose guard is killed ends as `stream_closed`
+
+Most streams come to a good end, and then a guard has had nothing to do but stand there. So it has no coroutine: its
+stream calls it directly, and it gets a turn only when a message says that something went wrong.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, Protocol
+from contextvars import copy_context
+from typing import Any, Final, Protocol, cast
 
-from attrs import define, frozen
-
-from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import NotAProcess, ReceiveTimeout
+from lemon_otp.clock import Timer
 from lemon_otp.exits import Down, is_orderly
-from lemon_otp.pid import MonitorRef, Pid
-from lemon_otp.process import demonitor, exit_signal, monitor, receive, self_pid
+from lemon_otp.machine import Process
+from lemon_otp.pid import ALIVE, MonitorRef, Pid
+from lemon_otp.scheduler import CURRENT, DONE, MAIL
 from lemon_otp.telling import describe, error_trace
 
 CANCEL_GRACE_MS: Final = 100
+OVERDUE: Final = "overdue"
+"""Message: the stream is still open at its deadline."""
+CANCELED: Final = "canceled"
+"""Message: the stream was canceled, and its task should stop."""
+KILL: Final = "kill"
+"""Message: the task has had its time to stop."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -29,51 +36,9 @@ class Guarded(Protocol):
 
     @property
     def done(self) -> bool: ...
-    @property
-    def canceled(self) -> bool: ...
-    @property
-    def terminal_read(self) -> bool: ...
     def error(self, reason: Any, partial: Any = None) -> None: ...
     def cancel(self, reason: Any = ...) -> None: ...
-
-
-@frozen
-class Watched:
-    """Whom and what the guard watches from the start."""
-
-    owner: Pid | None
-    runner: Pid | None
-    timeout_s: float | None
-    grace_s: float
-
-
-@frozen
-class Attach:
-    """Watch this task and forget the one before."""
-
-    task: Pid
-
-
-@frozen
-class Ended:
-    """The stream has its terminal event."""
-
-
-@frozen
-class Read:
-    """The terminal event was read."""
-
-
-ENDED: Final = Ended()
-READ: Final = Read()
-
-
-def caller() -> Pid | None:
-    """The calling process; None when no process is calling."""
-    try:
-        return self_pid()
-    except NotAProcess:
-        return None
+    def guard_ended(self, guard: Guard) -> None: ...
 
 
 def grace_s(grace_ms: Any) -> float:
@@ -90,86 +55,125 @@ def abort(signal: Any, reason: Any) -> None:
         _log.error("abort signal of a canceled event stream failed\n%s", error_trace(error))
 
 
-@define
-class _Guard:
-    stream: Guarded
-    watched: Watched
-    owner: MonitorRef | None
-    runner: MonitorRef | None
-    deadline_s: float | None
-    task: Pid | None = None
-    task_ref: MonitorRef | None = None
-    kill_at_s: float | None = None
-    ended: bool = False
-    owner_gone: bool = False
+class Guard(Process):
+    """The process of a guard. It ends when nobody will read its stream any more and no task is left to stop.
 
-    def finished(self) -> bool:
-        """Whether nothing is left to watch: the task of a canceled stream has ended, or nobody will read more."""
-        if not self.ended or self.kill_at_s is not None:
-            return False
-        return self.stream.canceled or self.stream.terminal_read or self.owner_gone
+    Attributes:
+        task: The process that does the work for the stream, while it is open or has to be stopped.
+    """
 
-    def wait_s(self) -> float | None:
-        """How long the next message may take."""
-        due_s = self.kill_at_s if self.ended else self.deadline_s
-        return None if due_s is None else max(0.0, due_s - monotonic_s())
+    __slots__ = ("_grace_s", "_owner", "_runner", "_stream", "_task", "_timer", "task")
 
-    def overdue(self) -> None:
-        if not self.stream.done:
-            self.stream.cancel("timeout")
-        elif self.kill_at_s is not None and self.task is not None:
-            self.kill_at_s = None
-            exit_signal(self.task, "kill")
+    def __init__(self, parent: Process, stream: Guarded, grace_s: float) -> None:
+        runtime = parent.runtime
+        Process.__init__(self, runtime, copy_context(), Guard, parent)
+        self.label = "event_stream"
+        self.status = MAIL
+        self.task: Process | None = None
+        self._stream: Guarded | None = stream
+        self._grace_s = grace_s
+        self._owner: MonitorRef | None = None
+        self._runner: MonitorRef | None = None
+        self._task: MonitorRef | None = None
+        self._timer: Timer | None = None
+        runtime.processes[self.id] = self
 
-    def handle(self, message: Any) -> None:
-        match message:
-            case Down():
-                self.down(message)
-            case Attach():
-                self.attach(message.task)
-            case Ended():
-                self.ended = True
-                self.stop_task_of_canceled()
-            case _:
-                pass  # READ: `finished` looks for itself; anything else is no business of a guard
+    # What the stream calls.
 
-    def down(self, message: Down) -> None:
-        if message.ref == self.task_ref:
-            self.task = self.task_ref = self.kill_at_s = None
-            if not self.stream.done:
-                if not is_orderly(message.reason):
-                    _log.warning("task of an event stream ended before the stream did: %s", describe(message.reason))
-                self.stream.error(("task_crashed", message.reason))
-        elif message.ref == self.runner:
-            self.stream.error(("runner_crashed", message.reason))
-        elif message.ref == self.owner:
-            self.owner_gone = True
-            self.stream.cancel("owner_down")
+    def watch_over(self, owner: Pid | None, runner: Pid | None, timeout_s: float | None) -> None:
+        """Watch whom the stream belongs to, who feeds it, and the time."""
+        if owner is not None:
+            self._owner = self.monitor(cast("Process", owner), owner)
+        if runner is not None:
+            self._runner = self.monitor(cast("Process", runner), runner)
+        if timeout_s is not None:
+            self._timer = self.runtime.timers.add(timeout_s, self.deliver, OVERDUE)
 
     def attach(self, task: Pid) -> None:
-        if self.task_ref is not None:
-            demonitor(self.task_ref, flush=True)
-        self.task, self.task_ref = task, monitor(task)
+        """Watch this task and forget the one before."""
+        self._detach()
+        self.task = cast("Process", task)
+        self._task = self.monitor(self.task, task)
 
-    def stop_task_of_canceled(self) -> None:
-        if self.stream.canceled and self.task is not None:
-            exit_signal(self.task, "shutdown")
-            self.kill_at_s = monotonic_s() + self.watched.grace_s
-
-
-async def run(stream: Guarded, watched: Watched) -> None:
-    """Watch until the stream needs no watching any more."""
-    guard = _Guard(
-        stream,
-        watched,
-        owner=None if watched.owner is None else monitor(watched.owner),
-        runner=None if watched.runner is None else monitor(watched.runner),
-        deadline_s=None if watched.timeout_s is None else monotonic_s() + watched.timeout_s,
-    )
-    while not guard.finished():
-        try:
-            message = await receive(timeout_s=guard.wait_s())
-        except ReceiveTimeout:
-            guard.overdue()
+    def ended(self, *, canceled: bool) -> None:
+        """The stream has its terminal event. What is left is to stop the task, or to wait until the event is read."""
+        self._disarm()
+        if self._runner is not None:
+            self.demonitor(self._runner)
+            self._runner = None
+        if not canceled:
+            self._detach()
+        elif self.task is not None:
+            self.deliver(CANCELED)
         else:
-            guard.handle(message)
+            self.leave()
+
+    def leave(self) -> None:
+        """Nobody will read on: end, unless a task has to be stopped first."""
+        if self.task is None and self.exit_reason is ALIVE:
+            self.die("normal")
+
+    # Its turns.
+
+    def first_step(self) -> Any:
+        """Deal with what has come. Turns have no coroutine, so each begins here."""
+        CURRENT.set(self)
+        while self.mailbox:
+            self.handled += 1
+            self._handle(self.mailbox.popleft())
+        if self.alert:
+            self.take_signals()
+        if self.exit_reason is ALIVE:
+            self.status = MAIL
+        else:
+            self.finished()
+        return DONE
+
+    def _handle(self, message: Any) -> None:
+        stream = self._stream
+        assert stream is not None
+        if type(message) is Down:
+            self._down(message, stream)
+        elif message is OVERDUE:
+            stream.cancel("timeout")
+        elif message is CANCELED and self.task is not None:
+            self._timer = self.runtime.timers.add(self._grace_s, self.deliver, KILL)
+            self.task.exit_signal(self, "shutdown")
+        elif message is KILL and self.task is not None:
+            self.task.exit_signal(self, "kill")
+
+    def _down(self, message: Down, stream: Guarded) -> None:
+        ref = message.ref
+        if ref is self._task:
+            self.task = self._task = None
+            if stream.done:
+                self._disarm()
+                self.leave()
+                return
+            if not is_orderly(message.reason):
+                _log.warning("task of an event stream ended before the stream did: %s", describe(message.reason))
+            stream.error(("task_crashed", message.reason))
+        elif ref is self._runner:
+            stream.error(("runner_crashed", message.reason))
+        elif ref is self._owner:
+            stream.cancel("owner_down")
+            self.leave()
+
+    # Its end.
+
+    def mark_dead(self, reason: Any) -> None:
+        Process.mark_dead(self, reason)
+        self._disarm()
+        stream, self._stream = self._stream, None
+        if stream is not None:  # let go of here: each refers to the other, and both should be freed at once
+            stream.guard_ended(self)
+
+    def _detach(self) -> None:
+        if self._task is not None:
+            self.demonitor(self._task)
+            self.task = self._task = None
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self.runtime.timers.cancel(self._timer)
+            self._timer = None
