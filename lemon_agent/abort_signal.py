@@ -124,6 +124,25 @@ class AbortSignal:
         self._tell((heard,), "redirected")
         return _nothing
 
+    def hear(self, key: object, aborted: Heard, redirected: Heard | None = None) -> None:
+        """As `on_abort` and `on_redirect`, for who takes it back by `forget(key)`: every model call does so."""
+        with self._lock:
+            self._loop = self._loop or _running_loop()
+            was_said, was_asked = self.aborted, self.redirect_requested
+            if not was_said:
+                self._heard[key] = aborted
+            if redirected is not None and not was_asked:
+                self._redirect_heard[key] = redirected
+        if was_said:
+            self._tell((aborted,), self.reason)
+        if was_asked and redirected is not None:
+            self._tell((redirected,), "redirected")
+
+    def forget(self, key: object) -> None:
+        """Tell who asked under this key no more."""
+        self._heard.pop(key, None)
+        self._redirect_heard.pop(key, None)
+
     async def wait(self) -> Any:
         """Return the reason once it was said. Cancelling leaves the signal as it is."""
         if self.aborted:

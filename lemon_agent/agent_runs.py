@@ -23,7 +23,7 @@ from lemon_agent.events import (
 )
 from lemon_agent.flow_gate import FlowGate
 from lemon_agent.inbox import Inbox, Queued, Taken, last_system_prompt
-from lemon_agent.loop.config import AgentContext, AgentLoopConfig
+from lemon_agent.loop.config import Gate
 from lemon_agent.loop.loop import LOOP_TASK_SUPERVISOR, start_run
 from lemon_agent.loop.run import Run
 from lemon_agent.outbox import Outbox
@@ -205,14 +205,6 @@ class Work:
             follow_up=(*follow_up, *self.inbox.follow_up),
         )
 
-    def nothing_waits(self, run: ActiveRun, me: Pid) -> bool:
-        """Is there nothing for a run to take, neither in the queues nor on its way to them?
-
-        The loop's process may ask this, to be spared a call a turn: nobody changes the queues between the look and the
-        answer, and what has been sent to the agent, but for word of the run's own events, counts as on its way.
-        """
-        return not self.inbox.waiting and mailbox_length(me) == run.stream.listener_told
-
     # Its subscribers.
 
     def tell(self, event: AgentEvent) -> None:
@@ -314,71 +306,53 @@ async def begin(
     work.run_count += 1
     work.progress.begin(started=bool(carried))
     prompt = options.system_prompt if system_prompt is None else system_prompt
-    run = await start_run(
-        prompts,
-        AgentContext(prompt, (), options.tools),
-        _config(work, me, work.run_count, drained=drained),
-        conversation=work.progress.conversation.fork(),
-    )
+    feed = _Feed(work, me, work.run_count, drained=drained)
+    conversation = work.progress.conversation.fork()
+    run = await start_run(prompts, prompt, options.tool_set, conversation, options.of_a_run, feed, owner=me)
     watch = None if run.pid is None else monitor(run.pid)
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
     annotate(state="running", session=options.session_id)
     run.stream.deliver_to(me, work.pass_on)
 
 
-@define(eq=False)
-class _Drain:
-    """What a run is given to take from a queue with: a call to its agent, unless that would be for nothing."""
+class _Feed:
+    """What a run is given from its agent's queues: by a call to the agent, unless that would be for nothing."""
 
-    work: Work
-    me: Pid
-    question: ask.TakeSteering | ask.TakeFollowUp
-    timeout_s: float | None
-    window_ms: int = 0
-    """How long the agent would wait for a message that is not there yet."""
-    drained: bool = False
-    """Has it been taken from for the first turn?"""
+    __slots__ = ("_drained", "_me", "_number", "_work", "gate")
 
-    def __call__(self) -> Taken | Awaitable[Taken]:
-        if self.drained:
-            self.drained = False
+    def __init__(self, work: Work, me: Pid, number: int, *, drained: bool) -> None:
+        self.gate: Gate = work.gate
+        self._work = work
+        self._me = me
+        self._number = number
+        self._drained = drained
+        """Has steering been taken from for the first turn?"""
+
+    def steering(self) -> Taken | Awaitable[Taken]:
+        """What to inject after the current turn."""
+        if self._drained:
+            self._drained = False
             return ()
-        run = self.work.run
-        if run is not None and self.window_ms <= 0 and self.work.nothing_waits(run, self.me):
+        return () if self._nothing_waits() else self._ask(ask.TakeSteering(self._number))
+
+    def follow_up(self) -> Taken | Awaitable[Taken]:
+        """What to go on with; the agent may wait for a message that is on its way."""
+        if self._work.options.follow_up_window_ms <= 0 and self._nothing_waits():
             return ()
-        return call(self.me, self.question, timeout_s=self.timeout_s)
+        return self._ask(ask.TakeFollowUp(self._number))
 
+    def _ask(self, question: ask.TakeSteering | ask.TakeFollowUp) -> Awaitable[Taken]:
+        return call(self._me, question, timeout_s=self._work.options.queue_call_timeout_s)
 
-def _config(work: Work, me: Pid, number: int, *, drained: bool) -> AgentLoopConfig:
-    options = work.options
-    timeout_s = options.queue_call_timeout_s
-    return AgentLoopConfig(
-        model=options.model,
-        thinking_level=options.thinking_level,
-        stream_fn=options.stream_fn,
-        stream_options=options.stream_options,
-        thinking_budgets=options.thinking_budgets,
-        session_id=options.session_id,
-        get_api_key=options.get_api_key,
-        convert_to_llm=options.convert_to_llm,
-        transform_context=options.transform_context,
-        before_tool_call=options.before_tool_call,
-        after_tool_call=options.after_tool_call,
-        should_stop_after_turn=options.should_stop_after_turn,
-        prepare_next_turn=options.prepare_next_turn,
-        get_steering_messages=_Drain(work, me, ask.TakeSteering(number), timeout_s, drained=drained),
-        get_follow_up_messages=_Drain(work, me, ask.TakeFollowUp(number), timeout_s, options.follow_up_window_ms),
-        max_tool_turns=options.max_tool_turns,
-        max_tool_concurrency=options.max_tool_concurrency,
-        tool_timeout_ms=options.tool_timeout_ms,
-        tool_execution=options.tool_execution,
-        tool_pool=options.tool_pool,
-        hook_timeout_ms=options.hook_timeout_ms,
-        abort_grace_ms=options.abort_grace_ms,
-        kill_grace_ms=options.kill_grace_ms,
-        gate=work.gate,
-        max_queue=options.max_queue,
-    )
+    def _nothing_waits(self) -> bool:
+        """Is there nothing for the run to take, neither in the queues nor on its way to them?
+
+        The loop's process looks for itself, to be spared a call a turn: nobody changes the queues between the look and
+        the answer, and what has been sent to the agent, but for word of the run's own events, counts as on its way.
+        """
+        work = self._work
+        run = work.run
+        return run is not None and not work.inbox.waiting and mailbox_length(self._me) == run.stream.listener_told
 
 
 def take(work: Work, stream: object) -> bool:

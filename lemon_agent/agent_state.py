@@ -1,6 +1,7 @@
 """Value and pure. What an agent can be asked about itself, and what each event changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from attrs import evolve, field
@@ -27,6 +28,7 @@ from lemon_agent.inbox import Inbox, Queued, QueueMode, queue_mode
 from lemon_agent.loop.config import (
     DEFAULT_MAX_TOOL_TURNS,
     AfterHook,
+    AgentLoopConfig,
     BeforeHook,
     ConvertToLlm,
     GetApiKey,
@@ -37,6 +39,7 @@ from lemon_agent.loop.config import (
     convert_to_llm,
 )
 from lemon_agent.loop.conversation import Conversation
+from lemon_agent.loop.tool_set import ToolSet
 from lemon_agent.loop.transcript import INTERRUPTED, dangling_calls, interrupted_result
 from lemon_agent.tools import AgentTool, error_result, error_text
 from lemon_ai import (
@@ -123,6 +126,39 @@ class AgentOptions:
     follow_up_window_ms: int = 50
     queue_call_timeout_s: float | None = THIRTY_MINUTES_S
     max_queue: int = 10_000
+
+    @cached_property
+    def of_a_run(self) -> AgentLoopConfig:
+        """What every run with these options is given, but for what its agent's queues have for it."""
+        return AgentLoopConfig(
+            model=self.model,
+            thinking_level=self.thinking_level,
+            stream_fn=self.stream_fn,
+            stream_options=self.stream_options,
+            thinking_budgets=self.thinking_budgets,
+            session_id=self.session_id,
+            get_api_key=self.get_api_key,
+            convert_to_llm=self.convert_to_llm,
+            transform_context=self.transform_context,
+            before_tool_call=self.before_tool_call,
+            after_tool_call=self.after_tool_call,
+            should_stop_after_turn=self.should_stop_after_turn,
+            prepare_next_turn=self.prepare_next_turn,
+            max_tool_turns=self.max_tool_turns,
+            max_tool_concurrency=self.max_tool_concurrency,
+            tool_timeout_ms=self.tool_timeout_ms,
+            tool_execution=self.tool_execution,
+            tool_pool=self.tool_pool,
+            hook_timeout_ms=self.hook_timeout_ms,
+            abort_grace_ms=self.abort_grace_ms,
+            kill_grace_ms=self.kill_grace_ms,
+            max_queue=self.max_queue,
+        )
+
+    @cached_property
+    def tool_set(self) -> ToolSet:
+        """The tools as a run offers them."""
+        return ToolSet.of(self.tools)
 
 
 @frozen

@@ -58,7 +58,7 @@ class ProxyStream:
         try:
             while not fold.finished:
                 try:
-                    async with Interruptible(signal):
+                    with Interruptible(signal):
                         chunk = await anext(chunks, None)
                 except Interrupted:
                     failed = fold.fail("aborted", ABORTED)

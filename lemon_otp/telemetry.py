@@ -72,6 +72,12 @@ def list_handlers(prefix: EventName = ()) -> list[Attachment]:
     ]
 
 
+def heard(event: EventName) -> bool:
+    """Whether anybody hears `event`: to be asked before `execute` where it takes work to say what happened."""
+    handlers = _handlers_here(None)
+    return bool(handlers) and event in handlers  # type: ignore[operator]
+
+
 def execute(event: EventName, measurements: Measurements, metadata: Metadata) -> None:
     """Tell every handler of `event`, at once."""
     handlers = _handlers_here(None)

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+from asyncio import CancelledError
+from collections.abc import Coroutine, Generator
 from functools import partial
 from types import CoroutineType, TracebackType, coroutine
 from typing import Any, Literal, Self, TypeAlias
@@ -30,10 +31,23 @@ class Interruptible:
     """A block that ends with `Interrupted` as soon as the signal is said or its time is up.
 
     What is awaited inside is cancelled, after an abort once `grace_s` has passed, in which it may end by itself. A
-    block that finishes in the same moment has finished.
+    block that finishes in the same moment has finished. Every model call is one, so this is `asyncio.timeout` written
+    out: the same cancel, counted and taken back in the same way, without a scope of its own for each.
     """
 
-    __slots__ = ("_cause", "_clock", "_grace_s", "_redirect", "_scope", "_signal", "_timeout_s", "_timers", "_undo")
+    __slots__ = (
+        "_cancelling",
+        "_cause",
+        "_clock",
+        "_due",
+        "_grace_s",
+        "_left",
+        "_redirect",
+        "_signal",
+        "_task",
+        "_timeout_s",
+        "_timers",
+    )
 
     def __init__(
         self,
@@ -48,45 +62,63 @@ class Interruptible:
         self._redirect = redirect
         self._grace_s = grace_s
         self._cause: Cause | None = None
-        self._undo: list[Callable[[], None]] = []
-        self._timers: list[Any] = []
+        self._due: asyncio.Handle | None = None
+        self._timers: list[Any] | None = None
+        self._left = False
 
-    async def __aenter__(self) -> Self:
-        self._scope = asyncio.timeout(None)
-        await self._scope.__aenter__()
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None, "only a task can be interrupted"
+        self._task = task
+        self._cancelling = task.cancelling()
         if self._timeout_s is not None or self._grace_s > 0:
             self._clock = current_runtime().timers
         if self._signal is not None:
-            self._undo.append(self._signal.on_abort(self._aborted))
-            if self._redirect:
-                self._undo.append(self._signal.on_redirect(lambda _: self._stop("redirected")))
+            self._signal.hear(self, self._aborted, self._redirected if self._redirect else None)
         if self._timeout_s is not None:
-            self._timers.append(self._clock.add(self._timeout_s, self._stop, "timeout"))
+            self._after(self._timeout_s, "timeout")
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for undo in self._undo:
-            undo()
-        for timer in self._timers:
-            self._clock.cancel(timer)
-        try:
-            await self._scope.__aexit__(kind, error, trace)
-        except TimeoutError:
-            assert self._cause is not None
+        self._left = True
+        if self._signal is not None:
+            self._signal.forget(self)
+        if self._timers is not None:
+            for timer in self._timers:
+                self._clock.cancel(timer)
+        if self._cause is None:
+            return
+        if self._due is not None:
+            self._due.cancel()  # the block was done first
+        elif self._task.uncancel() <= self._cancelling and kind is not None and issubclass(kind, CancelledError):
             raise Interrupted(self._cause) from error
 
     def _aborted(self, _reason: Any) -> None:
         if self._grace_s > 0:
-            self._timers.append(self._clock.add(self._grace_s, self._stop, "aborted"))
+            self._after(self._grace_s, "aborted")
         else:
             self._stop("aborted")
 
+    def _redirected(self, _reason: Any) -> None:
+        self._stop("redirected")
+
+    def _after(self, delay_s: float, cause: Cause) -> None:
+        timer = self._clock.add(delay_s, self._stop, cause)
+        if self._timers is None:
+            self._timers = [timer]
+        else:
+            self._timers.append(timer)
+
     def _stop(self, cause: Cause) -> None:
-        if self._cause is None:
+        if self._cause is None and not self._left:  # a signal said on a thread may come when the block is done
             self._cause = cause
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._due = asyncio.get_running_loop().call_soon(self._cancel)
+
+    def _cancel(self) -> None:
+        self._due = None
+        self._task.cancel()
 
 
 async def settled(value: Any, signal: AbortSignal | None, timeout_s: float | None, *, grace_s: float = 0.0) -> Any:
@@ -95,10 +127,10 @@ async def settled(value: Any, signal: AbortSignal | None, timeout_s: float | Non
     Raises:
         Interrupted: The signal was said, and `grace_s` ago, or the time was up first; what was awaited is cancelled.
     """
-    if not inspect.isawaitable(value):
-        return value
     if type(value) is not CoroutineType:
-        async with Interruptible(signal, timeout_s, grace_s=grace_s):
+        if not inspect.isawaitable(value):
+            return value
+        with Interruptible(signal, timeout_s, grace_s=grace_s):
             return await value
     if signal is not None and signal.aborted:
         value.close()
@@ -107,7 +139,7 @@ async def settled(value: Any, signal: AbortSignal | None, timeout_s: float | Non
         waits_for = value.send(None)
     except StopIteration as stop:
         return stop.value  # it had nothing to wait for: most hooks and every answer of an agent at hand
-    async with Interruptible(signal, timeout_s, grace_s=grace_s):
+    with Interruptible(signal, timeout_s, grace_s=grace_s):
         return await _rest_of(value, waits_for)
 
 

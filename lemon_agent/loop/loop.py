@@ -32,7 +32,7 @@ from lemon_agent.inbox import Queued
 from lemon_agent.loop.config import AgentContext, AgentLoopConfig, GetMessages, NextTurn, StreamFn, TurnContext
 from lemon_agent.loop.conversation import Conversation
 from lemon_agent.loop.interruption import Interrupted
-from lemon_agent.loop.run import Run
+from lemon_agent.loop.run import ConfigFeed, Feed, Run
 from lemon_agent.loop.streaming import stream_response
 from lemon_agent.loop.tool_calls import not_executed, run_tool_calls
 from lemon_agent.loop.tool_set import ToolSet
@@ -84,29 +84,34 @@ async def agent_loop(
     Cancelling leaves a run that was started running, until its owner ends.
     """
     said = as_messages(prompts)
-    run = await start_run(said, context, config, signal, stream_fn, owner=owner, conversation=conversation)
+    talk = Conversation(context.messages) if conversation is None else conversation
+    feed = ConfigFeed(config.get_steering_messages, config.get_follow_up_messages, config.gate)
+    run = await start_run(
+        said, context.system_prompt, ToolSet.of(context.tools), talk, config, feed, signal, stream_fn, owner
+    )
     return run.stream
 
 
 async def start_run(
-    prompts: Sequence[AgentMessage],
-    context: AgentContext,
+    prompts: tuple[AgentMessage, ...],
+    system_prompt: str | None,
+    tools: ToolSet,
+    conversation: Conversation,
     config: AgentLoopConfig,
+    feed: Feed,
     signal: AbortSignal | None = None,
     stream_fn: StreamFn | None = None,
-    *,
     owner: Pid | None = None,
-    conversation: Conversation | None = None,
 ) -> Run:
-    """As `agent_loop`; returns the run itself, whose `pid` is None when it could not be started."""
+    """As `agent_loop`, with its context in parts; returns the run itself, whose `pid` is None when it did not start."""
     signal = AbortSignal() if signal is None else signal
     stream = open_stream(self_pid() if owner is None else owner, max_queue=config.max_queue)
-    talk = Conversation(context.messages) if conversation is None else conversation
-    run = Run(context, config, signal, stream, stream_fn or config.stream_fn or lemon_ai.stream, talk)
+    stream_fn = stream_fn or config.stream_fn or lemon_ai.stream
+    run = Run(config, system_prompt, tools, conversation, feed, signal, stream, stream_fn)
     signal.track()
     try:
         label = "loop" if config.session_id is None else f"loop[{config.session_id}]"
-        pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, tuple(prompts), label=label)
+        pid = await TaskSupervisor.start_child(LOOP_TASK_SUPERVISOR, _run, run, prompts, label=label)
     except Exception as error:
         signal.untrack()
         stream.error(("task_start_failed", error))
@@ -199,12 +204,12 @@ async def _turns(run: Run, prompts: tuple[AgentMessage, ...], progress: _Progres
     for prompt in prompts:
         run.say(prompt)
     run.signal.clear_redirect()
-    pending = await _drained(run, run.config.get_steering_messages)
+    pending = await _drained(run, run.feed.steering)
     while True:
         end = await _inner(run, progress, pending)
         if end is not None:
             return end
-        pending = await _drained(run, run.config.get_follow_up_messages)
+        pending = await _drained(run, run.feed.follow_up)
         if run.signal.aborted or not pending:
             break
         run.tool_turns = 0
@@ -247,7 +252,7 @@ async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage])
             if end is not None:
                 return end
         run.signal.clear_redirect()
-        pending = await _drained(run, run.config.get_steering_messages)
+        pending = await _drained(run, run.feed.steering)
         if run.signal.aborted:
             run.to("aborted")
             return _End("aborted", run.signal.reason)

@@ -18,7 +18,7 @@ from lemon_agent.events import (
     MessageStart,
     ToolSchemaSnapshotted,
 )
-from lemon_agent.loop.config import AgentContext, AgentLoopConfig, StreamFn
+from lemon_agent.loop.config import AgentContext, AgentLoopConfig, Gate, GetMessages, StreamFn
 from lemon_agent.loop.conversation import Conversation
 from lemon_agent.loop.fitting import call_fitting
 from lemon_agent.loop.interruption import Interrupted, seconds, settled
@@ -31,6 +31,7 @@ from lemon_otp import (
     at_exit,
     current_runtime,
     exit_signal,
+    frozen,
     monotonic_s,
     self_pid,
     sleep_s,
@@ -39,6 +40,11 @@ from lemon_otp import (
 )
 
 Status = Literal["completed", "early_exit"]
+
+LOOP_START: Final = ("lemon_agent", "loop", "start")
+LOOP_END: Final = ("lemon_agent", "loop", "end")
+STATE_TRANSITION: Final = ("lemon_agent", "loop", "state_transition")
+SNAPSHOT_CREATED: Final = ("lemon_agent", "tool_schema_snapshot", "created")
 
 FULL_PAUSE_S: Final = 0.002
 """How long to wait before a full stream is tried again."""
@@ -56,26 +62,75 @@ class Working(Protocol):
         ...
 
 
+class Feed(Protocol):
+    """What a run is given from outside while it goes on: an agent's queues, or hooks of the configuration."""
+
+    @property
+    def steering(self) -> GetMessages | None: ...
+    @property
+    def follow_up(self) -> GetMessages | None: ...
+    @property
+    def gate(self) -> Gate | None: ...
+
+
+@frozen(eq=False)
+class ConfigFeed:
+    """The hooks of a configuration."""
+
+    steering: GetMessages | None
+    follow_up: GetMessages | None
+    gate: Gate | None
+
+
 class Run:
     """What the steps of one run share. Lives in the loop's process; nothing else writes to it."""
 
+    __slots__ = (
+        "_began_s",
+        "_begun",
+        "_context",
+        "_ended",
+        "_stream_options",
+        "backlog",
+        "config",
+        "conversation",
+        "feed",
+        "model",
+        "new_messages",
+        "open_calls",
+        "pid",
+        "provider_error",
+        "signal",
+        "state",
+        "stream",
+        "stream_fn",
+        "system_prompt",
+        "thinking_level",
+        "tool_turns",
+        "tools",
+        "working",
+    )
+
     def __init__(
         self,
-        context: AgentContext,
         config: AgentLoopConfig,
+        system_prompt: str | None,
+        tools: ToolSet,
+        conversation: Conversation,
+        feed: Feed,
         signal: AbortSignal,
         stream: EventStream,
         stream_fn: StreamFn,
-        conversation: Conversation,
     ) -> None:
         self.config = config
         self.signal = signal
         self.stream = stream
         self.stream_fn = stream_fn
-        self.system_prompt = context.system_prompt
+        self.feed = feed
+        self.system_prompt = system_prompt
         self.model: Model = config.model
         self.thinking_level = config.thinking_level
-        self.tools = ToolSet.of(context.tools)
+        self.tools = tools
         self.conversation = conversation
         self.new_messages: list[AgentMessage] = []
         self.state: LoopState | None = None
@@ -111,24 +166,27 @@ class Run:
         self.guard(self_pid())
         self._begun = True
         annotate(phase="model", model=self.model.id, session=self.config.session_id)
-        telemetry.execute(
-            ("lemon_agent", "loop", "start"),
-            {"system_time": wall_ms()},
-            {
-                "prompt_count": prompt_count,
-                "message_count": len(self.conversation),
-                "tool_count": len(self.tools.tools),
-                "model": self.model.id,
-                "session_id": self.config.session_id,
-            },
-        )
+        if telemetry.heard(LOOP_START):
+            telemetry.execute(
+                LOOP_START,
+                {"system_time": wall_ms()},
+                {
+                    "prompt_count": prompt_count,
+                    "message_count": len(self.conversation),
+                    "tool_count": len(self.tools.tools),
+                    "model": self.model.id,
+                    "session_id": self.config.session_id,
+                },
+            )
 
     def ended(self, status: Status, outcome: str = "killed") -> None:
         """Say, once, that the run is over."""
-        if self._begun and not self._ended:
-            self._ended = True
+        if not self._begun or self._ended:
+            return
+        self._ended = True
+        if telemetry.heard(LOOP_END):
             telemetry.execute(
-                ("lemon_agent", "loop", "end"),
+                LOOP_END,
                 {"duration": monotonic_s() - self._began_s, "system_time": wall_ms()},
                 {
                     "message_count": len(self.new_messages),
@@ -195,27 +253,25 @@ class Run:
         """Go to a state and say so."""
         before, self.state = self.state, step(self.state, state)
         self.emit(LoopStateTransition(before, state, metadata))
-        telemetry.execute(
-            ("lemon_agent", "loop", "state_transition"),
-            {"system_time": wall_ms()},
-            {**metadata, "from": before, "to": state},
-        )
+        if telemetry.heard(STATE_TRANSITION):
+            telemetry.execute(STATE_TRANSITION, {"system_time": wall_ms()}, {**metadata, "from": before, "to": state})
 
     def offer(self, tools: ToolSet) -> None:
         """Offer the model these tools from here on, and say which they are."""
         self.tools = tools
-        snapshot = tools.snapshot
+        snapshot = tools.snapshot()
         self.emit(ToolSchemaSnapshotted(snapshot))
-        telemetry.execute(
-            ("lemon_agent", "tool_schema_snapshot", "created"),
-            {"system_time": wall_ms()},
-            {
-                "snapshot_id": snapshot.id,
-                "fingerprint": snapshot.fingerprint,
-                "tool_count": len(snapshot.tools),
-                "tool_names": snapshot.tool_names,
-            },
-        )
+        if telemetry.heard(SNAPSHOT_CREATED):
+            telemetry.execute(
+                SNAPSHOT_CREATED,
+                {"system_time": wall_ms()},
+                {
+                    "snapshot_id": snapshot.id,
+                    "fingerprint": snapshot.fingerprint,
+                    "tool_count": len(snapshot.tools),
+                    "tool_names": snapshot.tool_names,
+                },
+            )
 
     def wind_up(self, state: Literal["finalizing", "aborted"]) -> None:
         """Go to a final state by whatever way the table has; stay when there is none."""
@@ -275,14 +331,16 @@ class Run:
             LoopFailed: It raised, or took too long.
             Interrupted: The run was aborted while it was asked. One that is told of the signal has a moment to answer.
         """
-        name = getattr(hook, "__name__", type(hook).__name__)
-        limit_s = seconds(self.config.hook_timeout_ms)
-        grace_s = self.config.abort_grace_ms / 1000 if self.signal in args else 0.0
         try:
-            return await settled(call_fitting(hook, *args), self.signal, limit_s, grace_s=grace_s)
+            answer = call_fitting(hook, *args)
+            if answer is None or type(answer) is tuple:  # most have nothing to say, and nothing to wait for
+                return answer
+            grace_s = self.config.abort_grace_ms / 1000 if self.signal in args else 0.0
+            return await settled(answer, self.signal, seconds(self.config.hook_timeout_ms), grace_s=grace_s)
         except Interrupted as interrupted:
             if interrupted.cause == "aborted":
                 raise
+            name = getattr(hook, "__name__", type(hook).__name__)
             raise LoopFailed(("hook_timeout", name), f"{name} did not answer in time") from None
         except LoopFailed:
             raise

@@ -43,11 +43,11 @@ def step(state: LoopState | None, to: LoopState) -> LoopState:
     Raises:
         InvalidTransition: Either state is unknown or the edge is not in the table.
     """
+    if to in TRANSITIONS.get(state, ()):
+        return to
     if to not in STATES or (state is not None and state not in STATES):
         raise InvalidTransition("unknown_loop_state", state, to)
-    if to not in TRANSITIONS[state]:
-        raise InvalidTransition("invalid_loop_state_transition", state, to)
-    return to
+    raise InvalidTransition("invalid_loop_state_transition", state, to)
 
 
 def route(state: LoopState | None, to: LoopState) -> tuple[LoopState, ...]:

@@ -118,7 +118,7 @@ async def _converted(run: Run, messages: Sequence[Any]) -> list[Message]:
 
 
 def _shown(run: Run, messages: Sequence[Message]) -> Context:
-    return Context(run.system_prompt, tuple(messages), run.tools.snapshot.tools)
+    return Context(run.system_prompt, tuple(messages), run.tools.shown)
 
 
 async def _options(run: Run) -> StreamOptions:
@@ -134,7 +134,7 @@ async def _call(run: Run, context: Context, options: StreamOptions) -> Assistant
     reading = _Reading(run)
     source: Any = None
     try:
-        async with Interruptible(run.signal, redirect=True):
+        with Interruptible(run.signal, redirect=True):
             source = await _opened(run, context, options)
             if not await reading.read(events_of(source)):
                 reading.stopped("no_response" if reading.untouched else "end_of_stream")
@@ -203,7 +203,7 @@ class _Reading:
         Raises:
             Interrupted: The run was aborted or redirected between two events.
         """
-        run, signal, gate = self._run, self._run.signal, self._run.config.gate
+        run, signal, gate = self._run, self._run.signal, self._run.feed.gate
         emit, backlog = run.emit, run.backlog
         left = TURN_EVENTS
         event: Any

@@ -21,17 +21,31 @@ class ToolSet:
     """Tools, in the order they are offered; the first of two with one name counts."""
 
     tools: tuple[AgentTool, ...]
-    snapshot: ToolSchemaSnapshot
     by_name: dict[str, AgentTool]
+    shown: tuple[Tool, ...]
+    """The tools as the model sees them."""
+    names: tuple[str, ...]
+    fingerprint: str
 
     @classmethod
     def of(cls, tools: Iterable[AgentTool]) -> "ToolSet":
-        """The set of these tools, with a new snapshot of what the model will be shown."""
+        """The set of these tools."""
         kept = tuple(tools)
         by_name: dict[str, AgentTool] = {}
         for tool in kept:
             by_name.setdefault(normal_name(tool.name), tool)
-        return cls(kept, _snapshot(kept), by_name)
+        described = [_describe(tool) for tool in kept]
+        print_of_all = fingerprint([encoded for _, encoded in described])
+        return cls(
+            kept, by_name, tuple([tool for tool, _ in described]), tuple(tool.name for tool in kept), print_of_all
+        )
+
+    def snapshot(self) -> ToolSchemaSnapshot:
+        """What the model is shown from here on, under a name of its own."""
+        number = next(_unique)
+        return ToolSchemaSnapshot(
+            f"tool_schema_{self.fingerprint}_{number}", self.shown, self.names, self.fingerprint, wall_ms()
+        )
 
     def find(self, name: str) -> AgentTool | None:
         """The tool a model means by a name, stray and exotic spaces forgiven."""
@@ -56,18 +70,6 @@ def fingerprint(parts: Iterable[bytes]) -> str:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()[:16]
-
-
-def _snapshot(tools: tuple[AgentTool, ...]) -> ToolSchemaSnapshot:
-    described = [_describe(tool) for tool in tools]
-    print_of_all = fingerprint(encoded for _, encoded in described)
-    return ToolSchemaSnapshot(
-        id=f"tool_schema_{print_of_all}_{next(_unique)}",
-        tools=tuple(tool for tool, _ in described),
-        tool_names=tuple(tool.name for tool in tools),
-        fingerprint=print_of_all,
-        created_at_ms=wall_ms(),
-    )
 
 
 def _describe(tool: AgentTool) -> tuple[Tool, bytes]:

@@ -131,11 +131,11 @@ async def test_a_redirect_cuts_short_only_where_it_is_asked_for(runtime):
 
     async def body():
         try:
-            async with Interruptible(signal, redirect=True):
+            with Interruptible(signal, redirect=True):
                 await asyncio.sleep(60)
         except Interrupted as interrupted:
             log.append(interrupted.cause)
-        async with Interruptible(signal):
+        with Interruptible(signal):
             await asyncio.sleep(0)
         log.append("undisturbed")
 
