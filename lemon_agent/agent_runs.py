@@ -20,6 +20,7 @@ from lemon_agent.events import (
     MessageEnd,
     MessageUpdate,
     Terminal,
+    ToolExecutionUpdate,
 )
 from lemon_agent.flow_gate import FlowGate
 from lemon_agent.inbox import Inbox, Queued, Taken, last_system_prompt
@@ -95,6 +96,11 @@ class ActiveRun:
     def signal(self) -> AbortSignal:
         """What aborts it."""
         return self.run.signal
+
+    def said(self, message: AgentMessage) -> None:
+        """The loop has said a message: if it was given it, it need not be handed back."""
+        self.taken = [(name, queued) for name, queued in self.taken if queued.message is not message]
+        self.unsaid = tuple(waiting for waiting in self.unsaid if waiting is not message)
 
 
 @define(eq=False)
@@ -214,16 +220,35 @@ class Work:
             if outbox.credit is not None:
                 self.gate.look_at(outbox)
 
-    def pass_on(self, event: AgentEvent) -> bool:
-        """Take in an update of the message that is being said, the one event that changes nothing else.
+    def take_at_once(self, event: AgentEvent) -> bool:
+        """Take in an event of the run in the turn of the loop's process; whether nothing more is to be done for it.
 
-        Hundreds come a second, and the loop's process does this in its own turn while the agent is at rest.
+        Few events ask for more than `pass_on`, and many come a second: nobody has to wake an agent at rest for them.
         """
-        if event.__class__ is not MessageUpdate:
-            return False
-        self.progress.streaming = event
-        self.tell(event)
+        kind, run = event.__class__, self.run
+        if kind is ToolExecutionUpdate or run is None:
+            return False  # a flood of updates is thinned out where it waits
+        if kind in TERMINAL_CLASSES:
+            if kind is not AgentEnd or run.watch is None:
+                return False
+            run.terminal = event  # type: ignore[assignment]  # the end of the loop's process, now near, wakes the agent
+            return True
+        self.pass_on(run, event)
         return True
+
+    def pass_on(self, run: ActiveRun, event: AgentEvent) -> None:
+        """Change the state by an event that is not the last, then tell it."""
+        kind, progress = event.__class__, self.progress
+        if kind is MessageUpdate:
+            progress.streaming = event  # type: ignore[assignment]
+        elif kind is AgentStart and run.carried:
+            return
+        else:
+            progress.apply(event)
+            if kind is MessageEnd and (run.taken or run.unsaid):
+                run.said(event.message)  # type: ignore[union-attr]
+        if self.outboxes:
+            self.tell(event)
 
     def add(self, ref: MonitorRef, outbox: Outbox) -> None:
         """A subscriber more."""
@@ -312,7 +337,7 @@ async def begin(
     watch = None if run.pid is None else monitor(run.pid)
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
     annotate(state="running", session=options.session_id)
-    run.stream.deliver_to(me, work.pass_on)
+    run.stream.deliver_to(me, work.take_at_once)
 
 
 class _Feed:
@@ -361,22 +386,11 @@ def take(work: Work, stream: object) -> bool:
     if run is None or stream is not run.run.stream:
         return False
     for event in run.run.stream.take_all():
-        if work.pass_on(event):
-            pass
-        elif event.__class__ in TERMINAL_CLASSES:
+        if event.__class__ in TERMINAL_CLASSES:
             run.terminal = event  # type: ignore[assignment]
-        elif not (run.carried and isinstance(event, AgentStart)):
-            _forward(work, run, event)
+        else:
+            work.pass_on(run, event)
     return run.terminal is not None
-
-
-def _forward(work: Work, run: ActiveRun, event: AgentEvent) -> None:
-    """Change the state by an event, then tell it."""
-    work.progress.apply(event)
-    if isinstance(event, MessageEnd) and (run.taken or run.unsaid):
-        run.taken = [(name, queued) for name, queued in run.taken if queued.message is not event.message]
-        run.unsaid = tuple(message for message in run.unsaid if message is not event.message)
-    work.tell(event)
 
 
 def heard(work: Work, reason: Any) -> None:
@@ -411,9 +425,9 @@ async def finish_if_over(work: Work) -> None:
             terminal = evolve(terminal, messages=said)
     else:
         for event in opening_events(work.progress, run.unsaid):
-            _forward(work, run, event)
+            work.pass_on(run, event)
         for event in closing_events(work.progress, aborted=run.signal.aborted):
-            _forward(work, run, event)
+            work.pass_on(run, event)
         terminal = _crash(terminal)
     _end(work, run, terminal)
 

@@ -1,6 +1,6 @@
 """Value and pure. What an agent can be asked about itself, and what each event changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -13,14 +13,11 @@ from lemon_agent.events import (
     AgentMessage,
     AgentStart,
     ErrorEvent,
-    LoopStateTransition,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     ToolExecutionEnd,
     ToolExecutionStart,
-    ToolExecutionUpdate,
-    ToolSchemaSnapshotted,
     TurnEnd,
     TurnStart,
 )
@@ -242,35 +239,9 @@ class Progress:
 
     def apply(self, event: AgentEvent) -> None:
         """Let an event change what it changes."""
-        if event.__class__ in _WITHOUT_EFFECT:
-            return
-        match event:
-            case MessageUpdate() | MessageStart():
-                self.streaming = event
-            case MessageEnd(message):
-                self.conversation.append(message)
-                self.streaming = None
-                if message.role == "tool_result":
-                    self.results.append(message)
-            case ToolExecutionStart(call_id):
-                self.pending = self.pending | {call_id}
-            case ToolExecutionEnd(call_id):
-                self.pending = self.pending - {call_id}
-            case AgentStart():
-                self.started = True
-            case TurnStart():
-                self.turn_open = True
-                self.results = []
-            case TurnEnd(message):
-                self.turn_open = False
-                if message.error_message:
-                    self.error_message = message.error_message
-            case AgentEnd():
-                self.streaming = None
-            case ErrorEvent(reason):
-                self.error_message = error_text(reason)
-            case _:
-                pass
+        effect = _EFFECTS.get(event.__class__)
+        if effect is not None:
+            effect(self, event)
 
     @property
     def streaming_message(self) -> AgentMessage | None:
@@ -278,8 +249,62 @@ class Progress:
         return None if self.streaming is None else self.streaming.message
 
 
-_WITHOUT_EFFECT: Final = frozenset({LoopStateTransition, ToolSchemaSnapshotted, ToolExecutionUpdate})
-"""Events that leave an agent's state as it is."""
+def _growing(progress: Progress, event: MessageStart | MessageUpdate) -> None:
+    progress.streaming = event
+
+
+def _message_end(progress: Progress, event: MessageEnd) -> None:
+    message = event.message
+    progress.conversation.append(message)
+    progress.streaming = None
+    if message.role == "tool_result":
+        progress.results.append(message)
+
+
+def _tool_start(progress: Progress, event: ToolExecutionStart) -> None:
+    progress.pending = progress.pending | {event.tool_call_id}
+
+
+def _tool_end(progress: Progress, event: ToolExecutionEnd) -> None:
+    progress.pending = progress.pending - {event.tool_call_id}
+
+
+def _agent_start(progress: Progress, _event: AgentStart) -> None:
+    progress.started = True
+
+
+def _turn_start(progress: Progress, _event: TurnStart) -> None:
+    progress.turn_open = True
+    progress.results = []
+
+
+def _turn_end(progress: Progress, event: TurnEnd) -> None:
+    progress.turn_open = False
+    if event.message.error_message:
+        progress.error_message = event.message.error_message
+
+
+def _agent_end(progress: Progress, _event: AgentEnd) -> None:
+    progress.streaming = None
+
+
+def _error(progress: Progress, event: ErrorEvent) -> None:
+    progress.error_message = error_text(event.reason)
+
+
+_EFFECTS: Final[Mapping[type, Callable[[Progress, Any], None]]] = {
+    MessageStart: _growing,
+    MessageUpdate: _growing,
+    MessageEnd: _message_end,
+    ToolExecutionStart: _tool_start,
+    ToolExecutionEnd: _tool_end,
+    AgentStart: _agent_start,
+    TurnStart: _turn_start,
+    TurnEnd: _turn_end,
+    AgentEnd: _agent_end,
+    ErrorEvent: _error,
+}
+"""What each event changes; the others leave an agent's state as it is."""
 
 
 def opening_events(progress: Progress, unsaid: Sequence[AgentMessage]) -> list[AgentEvent]:

@@ -244,9 +244,9 @@ class EventStream(Generic[E, R]):
 
         Args:
             pid: Who is told.
-            at_once: What a server does with an ordinary event that asks for next to nothing. While the server is at
-                rest and no event waits before it, `push` calls this in place of waking it, and the event is done with
-                when it says True. It must neither wait nor ask whose turn it is.
+            at_once: What a server does with an event that asks for next to nothing. While the server is at rest and
+                no event waits before it, this is called in place of waking it, and the event is done with when it says
+                True. It must neither wait nor ask whose turn it is.
         """
         self._stir()
         self._listener, self._told, self._ready = pid, False, StreamReady(self)
@@ -266,8 +266,7 @@ class EventStream(Generic[E, R]):
         events = list(self._queue.events)
         self._queue.events.clear()
         if events and events[-1] is self._terminal:
-            self._listener = self._ready = self._at_once = None
-            self._note_terminal_read()
+            self._forget_listener()
         return events
 
     async def result(self, timeout_s: float | None = None) -> R:
@@ -370,7 +369,8 @@ class EventStream(Generic[E, R]):
                 reader.settle(_END if taken else terminal)
                 taken = True
         self._readers.clear()
-        if not taken:
+        read = not taken and self._taken_at_once(terminal)
+        if not taken and not read:
             self._queue.end_with(terminal, extra_slot=extra_slot)
             if self._listener is not None and not self._told:
                 self._tell_listener(self._listener)
@@ -381,6 +381,20 @@ class EventStream(Generic[E, R]):
             send(pid, StreamResult(self, outcome))
         self._subscribers.clear()
         self.pid.ended(canceled=isinstance(outcome, Canceled))
+        if read:
+            self._forget_listener()
+
+    def _taken_at_once(self, event: E) -> bool:
+        """Has a server at rest that reads this stream taken the event?"""
+        listener = self._listener
+        if self._at_once is None or listener is None or self._queue.events or not listener.at_rest():
+            return False
+        return self._at_once(event)
+
+    def _forget_listener(self) -> None:
+        """It has the terminal event."""
+        self._listener = self._ready = self._at_once = None
+        self._note_terminal_read()
 
     def _tell_listener(self, listener: Pid) -> None:
         self._told = True
