@@ -98,10 +98,11 @@ class Child:
                 await self._writable()
 
     def close_input(self) -> None:
-        """End standard input."""
+        """End standard input. A terminal, which is input and output at once, is closed with its output."""
         if self._blocked is not None:  # whoever waits to write learns that there is nobody to read
             self._loop.remove_writer(self._input)
             settle(self._blocked, None)
+            self._blocked = None
         if self._input >= 0 and self._input not in self._readers:
             os.close(self._input)
         self._input = -1
@@ -109,25 +110,23 @@ class Child:
     def release(self, log: int | None = None, room: int = 0) -> None:
         """Stop listening, but let what is left go on: its output is read away, the first `room` bytes into `log`."""
         self.released = True
-        for fd in list(self._readers):
-            self._unread(fd)
-            self._order(f"D {room}", (fd,) if log is None else (fd, log))
-            os.close(fd)
         self.close_input()
+        for fd in list(self._readers):
+            self._order(f"D {room}", (fd,) if log is None else (fd, log))
+            self._unread(fd)
 
     def read_what_is_there(self, limit: int = 4 * 1024 * 1024) -> None:
         """Take what was printed but not read yet, without waiting, up to about `limit` bytes."""
         for fd in list(self._readers):
             for _read in range(limit // READ_BYTES):
-                if not self._read(fd):
+                if fd not in self._readers or not self._read(fd):
                     break
 
     def close(self) -> None:
         """Give up every descriptor. What still runs is killed by its minder."""
+        self.close_input()
         for fd in list(self._readers):
             self._unread(fd)
-            os.close(fd)
-        self.close_input()
         self._end()
 
     # The two ends it listens on.
@@ -156,17 +155,18 @@ class Child:
         if data:
             self._readers[fd](data)
             return True
-        self._unread(fd)
         if fd == self._input:
-            self._input = -1
-        os.close(fd)
+            self.close_input()
+        self._unread(fd)
         if not self._readers and not self.drained.done():
             self.drained.set_result(None)
         return False
 
     def _unread(self, fd: int) -> None:
-        if self._readers.pop(fd, None) is not None and not self._loop.is_closed():
+        del self._readers[fd]
+        if not self._loop.is_closed():
             self._loop.remove_reader(fd)
+        os.close(fd)
 
     def _hear(self) -> None:
         try:
