@@ -244,6 +244,8 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         options = state.options
         if not isinstance(spec, ChildSpec):
             return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
+        if spec.shutdown == 0:
+            return BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
         if options.max_children is not None and len(state.children) >= options.max_children:
             return MaxChildren()
         started = await child_work.start(spec, options.extra_arguments)

@@ -419,11 +419,12 @@ def send_interval(address: Address, message: Any, every_s: float) -> TimerRef:
 
 
 def cancel_timer(ref: TimerRef) -> bool:
-    """Whether the timer was still to fire; it does not any more."""
+    """Whether the timer was still to fire; it does not any more. A timer ends with the pid it is for."""
     timer, ref.timer = ref.timer, None
     if ref.marked is not None:
         ref.marked.unmark_repeated(ref.message)
-    return timer is not None and ref.runtime.timers.cancel(timer)
+    pending = timer is not None and ref.runtime.timers.cancel(timer)
+    return pending and not (isinstance(ref.address, Process) and ref.address.exit_reason is not ALIVE)
 
 
 async def sleep_s(seconds: float) -> None:

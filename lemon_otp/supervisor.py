@@ -178,14 +178,14 @@ class Supervisor(GenServer[Options, SupervisorRequest, TryAgain, Family]):
     # Server side: runs in the process, one message at a time.
 
     async def init(self, options: Options) -> Family | Ignore | Stop[Family]:
-        specs: Any = options.children() if callable(options.children) else options.children
-        if isawaitable(specs):
-            specs = await specs
-        if isinstance(specs, Ignore):
-            return specs
-        if not isinstance(specs, Sequence) or isinstance(specs, str):
-            return Stop(("bad_return", specs))
         try:
+            specs: Any = options.children() if callable(options.children) else options.children
+            if isawaitable(specs):
+                specs = await specs
+            if isinstance(specs, Ignore):
+                return specs
+            if not isinstance(specs, Sequence) or isinstance(specs, str):
+                return Stop(("bad_return", specs))
             check_specs(specs, options.auto_shutdown)
         except BadChildSpec as error:
             return Stop(("start_spec", error.reason))

@@ -222,8 +222,8 @@ class Task(MonitorRef, Generic[T]):
                     raise CallTimeout(list(tasks), timeout_s)
                 values[ref] = pending.pop(ref)._value(result)
         except BaseException:
-            for task in pending.values():
-                task._forget()
+            for ref in pending:
+                demonitor(ref, flush=True)  # a value that had come stays in the mailbox, as it does on the BEAM
             raise
         return [values[task.ref] for task in tasks]
 
@@ -243,7 +243,7 @@ class Task(MonitorRef, Generic[T]):
                 break
             del pending[ref]
             results[ref] = result
-        return [(task, results.get(task.ref)) for task in tasks]
+        return [(task, results.pop(task.ref, None)) for task in tasks]
 
     # Below: between the task, its process and its owner.
 

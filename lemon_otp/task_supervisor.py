@@ -223,6 +223,7 @@ def _is_idle(process: Process, me: Process) -> bool:
     return (
         isinstance(process, ServerProcess)
         and process.status == MAIL
+        and process.coro is None  # it may also wait for a child to end, and serve nobody until then
         and process.sys is None
         and not process.mailbox
         and process.runtime is me.runtime

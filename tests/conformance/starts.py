@@ -81,7 +81,9 @@ def child_spec(place: Place, template: Any) -> ChildSpec:
     world, name = place.world, fields["def"]
     kind: Any = fields.get("type") or ("supervisor" if world.definition(name)["kind"] in SUPERVISORS else "worker")
     shutdown: Any = fields.get("shutdown", "infinity" if kind == "supervisor" else 5000)
-    if isinstance(shutdown, int):
+    if isinstance(shutdown, str) and shutdown not in ("brutal_kill", "infinity"):
+        shutdown = shutdown.encode()  # as the recorded system has it: a text, and no shutdown
+    elif isinstance(shutdown, int) and shutdown > 0:
         shutdown /= 1000
     return ChildSpec(
         id=place.term(fields["id"]) if "id" in fields else name,

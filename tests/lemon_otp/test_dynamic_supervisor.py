@@ -305,3 +305,17 @@ async def test_the_state_of_a_supervisor_is_shown_by_how_many_children_it_has() 
         shown = repr(await sys.get_state(supervisor))
         assert "<100 children>" in shown
         assert len(shown) < 500
+
+
+async def test_a_child_without_any_time_to_stop_is_refused() -> None:
+    """A dynamic supervisor takes no shutdown of 0, as on the BEAM, where a static one does."""
+    journal: Journal = []
+    spec = child(journal, "a").replace(shutdown=0)
+    supervisor = await DynamicSupervisor.start_link()
+    with pytest.raises(BadChildSpec) as refused:
+        await DynamicSupervisor.start_child(supervisor, spec)
+
+    assert refused.value.reason == ("invalid_shutdown", 0)
+    assert await pids(supervisor) == journal == []
+    await Supervisor.start_link([spec])
+    assert ("start", "a") in journal

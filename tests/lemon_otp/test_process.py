@@ -1098,3 +1098,14 @@ def test_a_thread_that_sends_while_the_loop_is_busy_loses_nothing() -> None:
         return total
 
     assert run(main) == 2000
+
+
+async def test_a_timer_for_a_pid_ends_with_it() -> None:
+    """As on the BEAM: whoever cancels a timer whose pid has died is told that it was over. A name may return."""
+    pid = spawn(receive)
+    for_pid, for_name = send_after(pid, "late", 60.0), send_after("nobody", "late", 60.0)
+    exit_signal(pid, "kill")
+
+    assert not cancel_timer(for_pid)
+    assert not cancel_timer(send_after(pid, "late", 60.0))
+    assert cancel_timer(for_name)

@@ -597,3 +597,14 @@ async def test_a_down_is_all_that_an_observer_of_a_dead_supervisor_gets() -> Non
     with pytest.raises(CallFailed) as failed:
         await Supervisor.which_children(supervisor)
     assert failed.value.reason == "noproc"
+
+
+async def test_nonsense_in_a_function_of_children_is_told_where_the_supervisor_is_started() -> None:
+    """A spec that cannot be made ends the start with BadChildSpec and the reason that the BEAM gives."""
+    journal: Journal = []
+    trap_exit(True)
+    with pytest.raises(BadChildSpec) as refused:
+        await Supervisor.start_link(lambda: [child(journal, "a"), child(journal, "b").replace(restart="sometimes")])
+
+    assert refused.value.reason == ("start_spec", ("invalid_restart_type", "sometimes"))
+    assert journal == []

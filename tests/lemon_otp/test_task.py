@@ -20,6 +20,7 @@ from lemon_otp import (
     TaskReply,
     exit_process,
     exit_signal,
+    mailbox_length,
     receive,
     self_pid,
     send,
@@ -295,3 +296,25 @@ async def test_awaiting_a_task_keeps_other_messages_in_their_order() -> None:
         send(self_pid(), number)
     assert await Task.async_(double, 1).await_() == 2
     assert [await receive() for _ in range(3)] == [0, 1, 2]
+
+
+async def test_values_that_had_come_stay_in_the_mailbox_when_await_many_fails() -> None:
+    """As on the BEAM: only the monitors of the tasks that were not taken are ended, with the Downs that had come."""
+    trap_exit(True)
+    failed = Task.async_(fail, "boom")
+    await settle()
+    quick, other = Task.async_(double, 1), Task.async_(fail, "bang")
+    await settle()
+    with pytest.raises(CallFailed) as raised:
+        await Task.await_many([quick, other, failed])
+    left = [await receive(timeout_s=0) for _ in range(mailbox_length(self_pid()))]
+
+    assert raised.value.reason == "boom"
+    assert [message for message in left if not isinstance(message, Exit)] == [TaskReply(quick, 2)]
+
+
+async def test_a_task_that_is_named_twice_is_yielded_once() -> None:
+    """yield_many uses a result up; the second time there is none."""
+    task = Task.async_(double, 2)
+
+    assert [result for _, result in await Task.yield_many([task, task], 0.01)] == [TaskDone(4), None]

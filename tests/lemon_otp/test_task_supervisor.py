@@ -251,3 +251,40 @@ async def test_a_stream_under_a_supervisor_shows_its_tasks_as_children() -> None
     assert results == [TaskDone(1), TaskDone(2), TaskDone(3)]
     assert max(counts) <= 2
     assert await TaskSupervisor.children("tasks") == []
+
+
+@pytest.mark.parametrize("link", [True, False])
+async def test_a_supervisor_that_waits_for_a_child_to_end_starts_no_task(
+    link: bool, fake_clock: FakeClock, clocked_runtime: Runtime
+) -> None:
+    """
+    While it stops its tasks a request waits, and fails when it has ended: nothing is started that it would not stop.
+    """
+    trap_exit(True)
+    supervisor = await start()
+    ran: list[str] = []
+
+    async def stubborn() -> None:
+        trap_exit(True)
+        await sleep_s(3.0)
+
+    async def late() -> None:
+        ran.append("late")
+
+    async def ask() -> Any:
+        start_one = TaskSupervisor.async_ if link else TaskSupervisor.async_nolink
+        for request in (start_one(supervisor, late), TaskSupervisor.start_child(supervisor, late)):
+            with pytest.raises(CallFailed) as failed:
+                await request
+            ran.append(failed.value.reason)
+
+    await TaskSupervisor.start_child(supervisor, stubborn)
+    await settle()
+    exit_signal(supervisor, "shutdown")
+    await settle()
+    asking = spawn_monitor(ask)[1]
+    await fake_clock.advance(10)
+    down = await receive(lambda message: isinstance(message, Down) and message.ref is asking)
+
+    assert down.reason == "normal"
+    assert ran == ["shutdown", "noproc"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from lemon_otp import CallFailed, CallTimeout, Task, TaskSupervisor, self_pid
+from lemon_otp import CallFailed, CallTimeout, Task, TaskSupervisor, exit_signal, receive, self_pid, trap_exit
 from tests.conformance.interpreter import Fields, Place, op, seconds
 from tests.conformance.normalise import Streamed
 from tests.conformance.ops.tasks import ended, task_value
@@ -40,8 +40,17 @@ async def stream(place: Place, fields: Fields) -> Any:
     except CallTimeout:
         raise
     except CallFailed as error:
-        raise CallFailed(error) from None  # the recorded system asks through a helper, whose end is the reason
+        await _end_of_helper(error)
+        raise CallFailed(error) from None
     return Streamed([ended(result) for result in results], bool(fields.get("show_concurrency")))
+
+
+async def _end_of_helper(error: CallFailed) -> None:
+    """The recorded system asks through a helper that is linked to the caller, and ends when the answer is no."""
+    if not trap_exit(True):
+        trap_exit(False)
+        exit_signal(self_pid(), error)
+        await receive(lambda _: False)
 
 
 def _open(place: Place, fields: Fields, items: list[Any], run: Any) -> AsyncIterator[Any]:

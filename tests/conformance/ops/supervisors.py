@@ -28,8 +28,8 @@ from tests.conformance.terms import NIL
 @op("start_child")
 async def start_child(place: Place, fields: Fields) -> Any:
     supervisor = place.address(fields["sup"])
-    spec = child_spec(place, fields["child"])
     try:
+        spec = child_spec(place, fields["child"])
         if fields.get("dynamic"):
             return _started(await DynamicSupervisor.start_child(supervisor, spec), "ignore")
         return _started(await Supervisor.start_child(supervisor, spec), ("ok", "undefined"))

@@ -8,9 +8,10 @@ from typing import Any
 from attrs import define
 
 from lemon_otp import MaxChildren, StartFailed, Task, TaskDone, TaskExit, TaskSupervisor, self_pid, trap_exit
-from tests.conformance.failures import no_clause
+from tests.conformance.failures import OpError, no_clause
 from tests.conformance.interpreter import NOTHING, Fields, Place, op, run_ops, seconds
 from tests.conformance.normalise import Answer, Sorted
+from tests.conformance.terms import NIL
 from tests.conformance.world import Actor, World
 
 
@@ -122,9 +123,12 @@ async def await_one(place: Place, fields: Fields) -> Any:
 
 @op("task_await_many")
 async def await_many(place: Place, fields: Fields) -> Any:
-    tasks = [_task(place, handle) for handle in fields["tasks"]]
+    handles: list[str] = fields["tasks"]
+    tasks = [place.world.tasks[handle] for handle in handles if handle in place.world.tasks]
     for task in tasks:
         _deal_with(place, task)
+    if len(tasks) < len(handles):
+        raise OpError("MatchError", ("badmatch", NIL))
     return Answer("ok", await Task.await_many(tasks, seconds(fields.get("timeout", 5000))))
 
 
