@@ -16,6 +16,7 @@ from coding_agent.hosting.first_session import first_session
 from coding_agent.hosting.running import Body, HostRun
 from coding_agent.rpc.in_process import InProcessChannel
 from coding_agent.settings import Settings
+from coding_agent.terminal.theme import DARK, Theme, find_theme
 from coding_agent.trust import decide
 from lemon_otp import CallFailed
 
@@ -32,6 +33,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
         from coding_agent.terminal.app import run_terminal
         from coding_agent.terminal.options import options_from
 
+        theme = chosen_theme(host)
         desk = await Desk.start(host)
         await first_session(desk)
         channel = InProcessChannel(desk)
@@ -44,7 +46,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             first_prompt=first.text if first is not None and plain else None,
             notices=tuple(host.notices),
         )
-        options = evolve(options, show_thinking=host.settings.display.hide_thinking is False)
+        options = evolve(options, show_thinking=host.settings.display.hide_thinking is False, theme=theme)
         desk.notices_told = len(host.notices)
         try:
             if not plain:
@@ -56,6 +58,22 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             await desk.close()
 
     return body
+
+
+def chosen_theme(host: HostRun) -> Theme:
+    """The theme of the settings; where a file names one that is not there, the usual one, and it is said.
+
+    Raises:
+        BadUsage: The command line names one that is not there.
+    """
+    name = host.settings.display.theme
+    try:
+        return find_theme(name, host.settings.config_dir / "themes")
+    except BadUsage as error:
+        if host.arguments.theme is not None:
+            raise
+        host.notices.append(str(error))
+        return DARK
 
 
 async def _stop(desk: Desk) -> None:

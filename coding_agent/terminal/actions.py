@@ -18,7 +18,8 @@ async def show_help(talk: "Conversation", _words: str) -> None:
     theirs = tuple(
         (f"/{each.get('name')}", str(each.get("description") or each.get("source") or "")) for each in talk.commands
     )
-    blocks = [Report("Keys", KEYS), Report("Commands", ours)]
+    pressed = tuple((str(each.get("key")), str(each.get("description") or "")) for each in talk.shortcuts)
+    blocks = [Report("Keys", (*KEYS, *pressed)), Report("Commands", ours)]
     talk.front.show([*blocks, *([Report("Templates, skills and extensions", theirs)] if theirs else [])])
 
 

@@ -20,6 +20,7 @@ from coding_agent.terminal.pace import Pace
 from coding_agent.terminal.render import Renderer
 from coding_agent.terminal.screen_text import one_line
 from coding_agent.terminal.scrollback import Scrollback
+from coding_agent.terminal.theme import DARK, Depth, Theme
 from lemon_otp import monotonic_s
 
 if TYPE_CHECKING:
@@ -67,15 +68,26 @@ class Canvas:
     composer: Composer
     app: PacedApplication
 
-    def __init__(self, output: HeldOutput, *, colour: bool, fold: Fold, folder: str) -> None:
+    def __init__(
+        self,
+        output: HeldOutput,
+        *,
+        colour: bool,
+        fold: Fold,
+        folder: str,
+        theme: Theme = DARK,
+        depth: Depth = "standard",
+    ) -> None:
         """Args:
         output: To the terminal.
         colour: Whether there may be colours.
         fold: What is shown in short.
         folder: What the window is called where nothing else has a name.
+        theme: Which colours.
+        depth: How many the terminal has.
         """
         self.output = output
-        self.renderer = Renderer(output.get_size().columns, colour=colour)
+        self.renderer = Renderer(output.get_size().columns, colour, theme, depth)
         self.scrollback = Scrollback(self.renderer, output.write_raw, fold)
         self.frame = Frame()
         self.is_given_away = False

@@ -56,6 +56,7 @@ class Conversation:
 
     Attributes:
         commands: What the host offers after a slash, beside the terminal's own.
+        shortcuts: The keys that its extensions have registered.
     """
 
     channel: Channel
@@ -63,6 +64,7 @@ class Conversation:
     front: Front
     view: View = field(factory=lambda: View(phase="starting"))
     commands: list[Message] = field(factory=list)
+    shortcuts: list[Message] = field(factory=list)
     _answers: "dict[int, asyncio.Future[Any]]" = field(factory=dict)
     _jobs: set[Pid] = field(factory=set)
     _held: list[Message] | None = None
@@ -298,11 +300,19 @@ class Conversation:
         view.context_window = int(usage.get("contextWindow") or view.context_window)
 
     async def load_commands(self) -> None:
-        """Learn what the host offers after a slash."""
+        """Learn what the host offers after a slash, and which keys its extensions have."""
+        self.commands = await self._listed("commands")
+        self.shortcuts = await self._listed("shortcuts")
+
+    async def _listed(self, what: str) -> list[Message]:
         try:
-            self.commands = list((await ask(self.channel, "get_commands")).get("commands") or ())
-        except CommandFailed:
-            self.commands = []
+            return list((await ask(self.channel, f"get_{what}")).get(what) or ())
+        except CommandFailed:  # an older host
+            return []
+
+    async def press(self, key: str) -> None:
+        """Have an extension do what it has registered a key for."""
+        await self.told("run_shortcut", key=key)
 
 
 def not_in(messages: Sequence[Message], events: Sequence[Message]) -> list[Message]:

@@ -1,11 +1,20 @@
 """Edge. An output for prompt-toolkit whose writes can be held back, so that what belongs together is drawn at once."""
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
+
+from coding_agent.terminal.theme import Depth
+
+DEPTHS: Final[Mapping[Depth, ColorDepth]] = {
+    "standard": ColorDepth.DEPTH_4_BIT,
+    "256": ColorDepth.DEPTH_8_BIT,
+    "truecolor": ColorDepth.DEPTH_24_BIT,
+}
 
 
 class HeldOutput(Vt100_Output):
@@ -14,9 +23,9 @@ class HeldOutput(Vt100_Output):
     It never asks the terminal where its cursor is: the answer would come among the keys.
     """
 
-    def __init__(self, stdout: Any, *, term: str | None, colour: bool) -> None:
-        depth = ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT
-        super().__init__(stdout, self._measure, term=term, default_color_depth=depth, enable_cpr=False)
+    def __init__(self, stdout: Any, *, term: str | None, colour: bool, depth: Depth = "standard") -> None:
+        bits = DEPTHS[depth] if colour else ColorDepth.DEPTH_1_BIT
+        super().__init__(stdout, self._measure, term=term, default_color_depth=bits, enable_cpr=False)
         self.holds = False
         self.bytes_written = 0
 

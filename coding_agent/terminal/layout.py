@@ -19,24 +19,36 @@ from prompt_toolkit.styles import Style
 
 from coding_agent.terminal.clusters import Graphemes, clustered
 from coding_agent.terminal.frame import Frame, Part
+from coding_agent.terminal.theme import Theme
 
-STYLE = Style.from_dict(
-    {
-        "status": "dim",
-        "status.phase": "bold",
-        "status.tight": "fg:ansiyellow bold",
-        "status.hint": "fg:ansiyellow",
-        "rule": "dim",
-        "mark": "fg:ansiblue bold",
-        "faint": "dim",
-        "ask": "fg:ansiyellow bold",
-        "typed": "underline",
-        "key": "fg:ansiyellow bold",
-        "chosen": "bold reverse",
-        "menu.current": "reverse",
-        "menu.note": "dim",
-    }
-)
+
+def style_of(theme: Theme) -> Style:
+    """The styles of prompt-toolkit's with the colours of a theme."""
+    warning, accent = _named(theme.warning), _named(theme.accent)
+    return Style.from_dict(
+        {
+            "status": "dim",
+            "status.phase": "bold",
+            "status.tight": f"fg:{warning} bold",
+            "status.hint": f"fg:{warning}",
+            "rule": "dim",
+            "mark": f"fg:{accent} bold",
+            "faint": "dim",
+            "ask": f"fg:{warning} bold",
+            "typed": "underline",
+            "key": f"fg:{warning} bold",
+            "chosen": "bold reverse",
+            "menu.current": "reverse",
+            "menu.note": "dim",
+        }
+    )
+
+
+def _named(colour: str) -> str:
+    """A colour in prompt-toolkit's words, which call the seventh one grey."""
+    if colour.startswith("#"):
+        return colour
+    return {"white": "ansigray", "bright_white": "ansiwhite"}.get(colour, f"ansi{colour.replace('_', '')}")
 
 
 @frozen

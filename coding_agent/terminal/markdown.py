@@ -24,7 +24,6 @@ from coding_agent.terminal.markdown_stream import parser
 from coding_agent.terminal.render import Line, Renderer, plain_text
 from coding_agent.terminal.screen_text import for_screen
 
-CODE_THEME: Final = "ansi_dark"
 MARKS: Final = ("**", "__", "`", "~~")
 
 
@@ -45,7 +44,7 @@ class QuietCode(CodeBlock):
             yield Padding(Text(code, style="markdown.code_block"), (0, 0, 0, 2))
         else:
             syntax = Syntax(
-                code, self.lexer_name, theme=CODE_THEME, word_wrap=True, background_color="default", tab_size=4
+                code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default", tab_size=4
             )
             yield Padding(syntax, (0, 0, 0, 2))
 
@@ -100,21 +99,21 @@ class QuietMarkdown(Markdown):
         "table_open": QuietTable,
     }
 
-    def __init__(self, markup: str) -> None:
+    def __init__(self, markup: str, highlight: str) -> None:
         # Not rich's own: that makes a parser of its own each time, which costs more than all the rest.
         self.markup = markup
         self.parsed = parser().parse(markup)
-        self.code_theme = CODE_THEME
+        self.code_theme = highlight
         self.justify = None
         self.style = "none"
         self.hyperlinks = False
         self.inline_code_lexer = None
-        self.inline_code_theme = CODE_THEME
+        self.inline_code_theme = highlight
 
 
 def markdown_lines(renderer: Renderer, text: str, width: int | None = None) -> list[Line]:
     """The lines of a piece of Markdown, no empty ones at either end."""
-    lines = renderer.lines(QuietMarkdown(for_screen(text)), width)
+    lines = renderer.lines(QuietMarkdown(for_screen(text), renderer.theme.highlight), width)
     while lines and not plain_text(lines[0]).strip():
         del lines[0]
     while lines and not plain_text(lines[-1]).strip():

@@ -6,6 +6,7 @@ from pathlib import Path
 from attrs import frozen
 
 from coding_agent.folders import folders
+from coding_agent.terminal.theme import DARK, Theme
 
 
 @frozen
@@ -18,6 +19,7 @@ class TerminalOptions:
         first_prompt: Sent at once.
         colour: Off with `--no-colour`, `NO_COLOR` and a terminal that has none.
         plain: Lines instead of a screen, as for `TERM=dumb`.
+        theme: Which colours.
         show_thinking: Whether thinking begins unfolded.
         is_guest: Of a session that goes on when this terminal ends.
         notices: Lines to show at the start.
@@ -28,6 +30,7 @@ class TerminalOptions:
     first_prompt: str | None = None
     colour: bool = True
     plain: bool = False
+    theme: Theme = DARK
     show_thinking: bool = False
     is_guest: bool = False
     notices: tuple[str, ...] = ()

@@ -144,6 +144,10 @@ class Person:
         """Have another model answer."""
         self.talk.begin(next_model, self.talk)
 
+    def press(self, key: str) -> None:
+        """Have an extension do what it has registered this key for."""
+        self.talk.begin(self.talk.press, key)
+
     # While something is asked.
 
     def up(self) -> None:

@@ -8,7 +8,9 @@ from attrs import define, field
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from rich.theme import Theme
+from rich.theme import Theme as RichTheme
+
+from coding_agent.terminal.theme import COLOURS, DARK, Depth, Theme
 
 if TYPE_CHECKING:
     from rich.color import Color
@@ -16,37 +18,35 @@ if TYPE_CHECKING:
 Line: TypeAlias = list[Segment]
 Fragment: TypeAlias = tuple[str, str]
 
-THEME: Final = Theme(
-    {
-        "markdown.code": "cyan",
-        "markdown.code_block": "cyan",
-        "markdown.block_quote": "italic",
-        "markdown.h1": "bold underline",
-        "markdown.h2": "bold",
-        "markdown.h3": "bold italic",
-        "markdown.h4": "italic",
-        "markdown.link": "underline",
-        "markdown.link_url": "underline",
-        "markdown.item.bullet": "bold",
-        "markdown.item.number": "bold",
-        "markdown.hr": "dim",
-        "markdown.table.border": "dim",
-        "markdown.table.header": "bold",
-        "faint": "dim",
-        "aside": "dim italic",
-        "user": "bold",
-        "mark.ok": "green",
-        "mark.bad": "bold red",
-        "mark.ask": "bold yellow",
-        "mark.tool": "bold blue",
-        "bad": "red",
-        "warn": "yellow",
-        "added": "green",
-        "removed": "red",
-        "hunk": "cyan",
-    },
-    inherit=True,
-)
+STYLES: Final = {
+    "markdown.code": "{code}",
+    "markdown.code_block": "{code}",
+    "markdown.block_quote": "italic",
+    "markdown.h1": "bold underline",
+    "markdown.h2": "bold",
+    "markdown.h3": "bold italic",
+    "markdown.h4": "italic",
+    "markdown.link": "underline",
+    "markdown.link_url": "underline",
+    "markdown.item.bullet": "bold",
+    "markdown.item.number": "bold",
+    "markdown.hr": "dim",
+    "markdown.table.border": "dim",
+    "markdown.table.header": "bold",
+    "faint": "dim",
+    "aside": "dim italic",
+    "user": "bold",
+    "mark.ok": "{success}",
+    "mark.bad": "bold {error}",
+    "mark.ask": "bold {warning}",
+    "mark.tool": "bold {accent}",
+    "bad": "{error}",
+    "warn": "{warning}",
+    "added": "{success}",
+    "removed": "{error}",
+    "hunk": "{code}",
+}
+"""What is drawn how, in the colours of a `theme`."""
 ANSI_NAMES: Final = (
     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray",
     "brightblack", "brightred", "brightgreen", "brightyellow", "brightblue", "brightmagenta", "brightcyan", "white",
@@ -59,6 +59,8 @@ class Renderer:
 
     width: int = 80
     colour: bool = True
+    theme: Theme = DARK
+    depth: Depth = "standard"
     _console: Console | None = field(default=None, init=False)
     _styles: dict[Style, str] = field(factory=dict, init=False)
 
@@ -104,11 +106,11 @@ class Renderer:
             self._console = Console(
                 file=StringIO(),
                 force_terminal=True,
-                color_system="standard",
+                color_system=self.depth,
                 no_color=not self.colour,
                 width=self.width,
                 height=1000,
-                theme=THEME,
+                theme=rich_theme(self.theme),
                 highlight=False,
                 markup=False,
                 emoji=False,
@@ -116,6 +118,12 @@ class Renderer:
                 _environ={},
             )
         return self._console
+
+
+def rich_theme(theme: Theme) -> RichTheme:
+    """The styles of rich's with these colours."""
+    colours = {name: getattr(theme, name) for name in COLOURS}
+    return RichTheme({name: style.format(**colours) for name, style in STYLES.items()}, inherit=True)
 
 
 def trimmed(line: Sequence[Segment]) -> Line:

@@ -20,7 +20,7 @@ from prompt_toolkit.key_binding import merge_key_bindings
 
 from coding_agent.errors import CommandFailed
 from coding_agent.terminal.aside import everything_aside
-from coding_agent.terminal.bindings import bound, teach_shift_enter
+from coding_agent.terminal.bindings import bound, shortcuts_of, teach_shift_enter
 from coding_agent.terminal.blocks import Block, Fold, Notice
 from coding_agent.terminal.canvas import Canvas, PacedApplication
 from coding_agent.terminal.completion import TerminalCompleter
@@ -29,7 +29,7 @@ from coding_agent.terminal.editor import editing_keys, make_buffer
 from coding_agent.terminal.ending import ignore_further_ends
 from coding_agent.terminal.held_output import HeldOutput
 from coding_agent.terminal.history import PrivateHistory
-from coding_agent.terminal.layout import STYLE, Windows, windows
+from coding_agent.terminal.layout import Windows, style_of, windows
 from coding_agent.terminal.modes import TerminalModes
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.person import Person
@@ -62,13 +62,16 @@ class Screen:
         assert sys.__stdout__ is not None
         self.options = options
         self.failure: CommandFailed | None = None
-        self.output = HeldOutput(sys.__stdout__, term=os.environ.get("TERM"), colour=options.colour)
+        depth = options.theme.depth(os.environ)
+        self.output = HeldOutput(sys.__stdout__, term=os.environ.get("TERM"), colour=options.colour, depth=depth)
         self.modes = TerminalModes(sys.__stdin__.fileno(), sys.__stdout__.fileno())
         self.canvas = Canvas(
             self.output,
             colour=options.colour,
             fold=Fold(thinking=not options.show_thinking),
             folder=options.cwd.name or "lemon",
+            theme=options.theme,
+            depth=depth,
         )
         self.field = Buffer(multiline=True, name="field")
         self._shown_question: Question | None = None
@@ -89,8 +92,10 @@ class Screen:
         self.app = PacedApplication(
             self.canvas.key_changed,
             layout=self._windows.layout,
-            key_bindings=merge_key_bindings([editing_keys(self.composer.fold), bound(self.person)]),
-            style=STYLE,
+            key_bindings=merge_key_bindings(
+                [editing_keys(self.composer.fold), bound(self.person), shortcuts_of(self.person)]
+            ),
+            style=style_of(self.options.theme),
             input=create_input(sys.__stdin__),
             output=self.output,
             before_render=lambda _app: self._before_render(),

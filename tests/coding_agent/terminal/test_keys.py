@@ -8,7 +8,8 @@ from attrs import define, field
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding import KeyBindings
 
-from coding_agent.terminal.bindings import bound, teach_shift_enter
+from coding_agent.extensions.api import OWN_KEYS
+from coding_agent.terminal.bindings import bound, shortcuts_of, teach_shift_enter
 from coding_agent.terminal.composer import Composer
 from coding_agent.terminal.conversation import Conversation
 from coding_agent.terminal.keys import ALWAYS, BINDINGS, SHIFT_ENTER, TYPED
@@ -136,3 +137,25 @@ async def test_ctrl_c_empties_then_warns_then_leaves(person):
     person.interrupt()
     person.interrupt()
     assert person.stage.done == ["Ctrl-C again quits", 0]
+
+
+def test_no_extension_takes_a_key_of_the_terminals():
+    """Every key with Ctrl that does something here is among those that are refused when an extension registers them."""
+    ours = {binding.key.replace("c-", "ctrl+") for binding in BINDINGS if binding.key.startswith("c-")}
+    assert ours <= OWN_KEYS
+
+
+async def test_keys_of_extensions_are_bound_while_a_prompt_is_written(person):
+    """As the host lists them at the moment; one of our own, or one there is not, does nothing."""
+    keys = shortcuts_of(person)
+    assert keys.bindings == []
+    person.talk.shortcuts = [{"key": key} for key in ("ctrl+r", "alt+x", "f5", "ctrl+c", "hyper+q")]
+    bound_now = {binding.keys: binding for binding in keys.bindings}
+    assert [tuple(getattr(key, "value", key) for key in each) for each in bound_now] == [
+        ("c-r",), ("escape", "x"), ("f5",),
+    ]  # fmt: skip
+    next(iter(bound_now.values())).handler(None)
+    await settle()
+    assert {"type": "run_shortcut", "key": "ctrl+r"} in person.talk.channel.sent
+    person.talk.shortcuts = []
+    assert keys.bindings == []

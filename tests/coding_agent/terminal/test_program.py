@@ -320,3 +320,33 @@ def test_a_dumb_terminal_gets_a_conversation_in_lines(home):
         assert b"\x1b" not in pty.raw
     finally:
         pty.close()
+
+
+EXTENSION = """
+def extension(lemon):
+    @lemon.register_shortcut("alt+n", description="Leaves a note.")
+    async def note(session):
+        await session.send_message("note", "for the model")
+        return "noted"
+
+    @lemon.register_message_renderer("note")
+    def show(message):
+        return "a **note** in `code`"
+"""
+
+
+def test_an_extension_has_a_key_and_its_say_in_how_it_looks(lemon, home):
+    """The key runs it, its message is drawn as it wants, in the colours of the person's theme; /help lists the key."""
+    (home / "note.py").write_text(EXTENSION)
+    themes = home / ".config" / "lemon" / "themes"
+    themes.mkdir(parents=True)
+    (themes / "mine.json").write_text('{"colors": {"code": "magenta"}}')
+    pty = lemon("-e", str(home / "note.py"), "--theme", "mine")
+    pty.send("\x1bn")
+    screen = pty.wait_for("a note in code")
+    pty.wait_for("noted")
+    line = next(row for row, text in enumerate(screen.splitlines()) if "a note in code" in text)
+    assert pty.screen.buffer[line][pty.screen.display[line].index("code")].fg == "magenta"
+    pty.send("/help\r")
+    pty.wait_for("Leaves a note.")
+    assert quit_of(pty) == 0
