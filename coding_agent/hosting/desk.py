@@ -89,14 +89,13 @@ class Desk:
     """One client's view of one conversation at a time. Make one with `Desk.start`, then `open` a session.
 
     Attributes:
-        host: The start it belongs to.
+        host: Of the folder it works in; another one once it looks at a session of another folder.
         bash: The user's own commands.
-        notices_told: How many of the host's notices this client knows.
     """
 
     host: "HostRun"
     bash: UserBash = field(factory=UserBash)
-    notices_told: int = 0
+    _notices_told: "dict[HostRun, int]" = field(factory=dict)
     _session: OpenSession | None = None
     _listeners: list[Listener] = field(factory=list)
     _forwarder: Pid | None = None
@@ -218,7 +217,10 @@ class Desk:
         Raises:
             SessionError, BadUsage: It cannot be opened. The desk stays where it was.
         """
-        return await self.look_at(await self.host.sessions.open(wanted or Wanted()), reason=reason)
+        host = self.host
+        if wanted is not None and wanted.file is not None:
+            host = await host.folders.of_file(wanted.file, host)
+        return await self.look_at(await host.sessions.open(wanted or Wanted()), reason=reason)
 
     async def look_at(self, session: OpenSession, *, reason: str = "switch") -> SessionState:
         """Look at a session that runs in this host, whoever opened it; its open questions are put again."""
@@ -227,6 +229,7 @@ class Desk:
             return await client.get_state(session.pid)
         session.clients += 1
         before, deaf = self._session, self._deaf
+        self.host = session.host
         self._session, self._deaf = session, None  # at once, so that nobody finds the desk without one
         for question in before.dialogs.open if before is not None else ():
             self.tell(Closed(question.id, False))  # this client can answer it no longer
@@ -243,10 +246,14 @@ class Desk:
 
     def tell_notices(self) -> None:
         """Show what the host has found on the way and this client has not been told yet."""
-        new = self.host.notices[self.notices_told :]
-        self.notices_told = len(self.host.notices)
+        new = self.host.notices[self._notices_told.get(self.host, 0) :]
+        self.notices_are_known()
         for notice in new:
             self.tell(Shown("notify", {"message": notice, "notifyType": "info"}))
+
+    def notices_are_known(self) -> None:
+        """Whatever the host has found so far was shown in another way."""
+        self._notices_told[self.host] = len(self.host.notices)
 
     async def _leave(self) -> None:
         before, deaf = self._session, self._deaf
@@ -263,7 +270,7 @@ class Desk:
         if self._forwarder is not None:
             with suppress(CallFailed):
                 await client.unsubscribe(session.pid, self._forwarder)
-        await self.host.sessions.leave(session)
+        await session.host.sessions.leave(session)
 
     async def pid(self) -> Pid:
         """The session's process, for what `coding_agent.client` can ask; a crashed one is started again from its file.

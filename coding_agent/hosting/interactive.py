@@ -47,7 +47,7 @@ def interactive(prompts: Sequence[Prompted]) -> Body:
             notices=tuple(host.notices),
         )
         options = evolve(options, show_thinking=host.settings.display.hide_thinking is False, theme=theme)
-        desk.notices_told = len(host.notices)
+        desk.notices_are_known()
         try:
             if not plain:
                 await _submit(desk, prompts)

@@ -1,4 +1,4 @@
-"""Edge. The sessions this host has opened, each with what belongs to it: its gate, its questions, its account.
+"""Edge. The sessions this host has opened in one folder, each with its gate, its questions, its account.
 
 Several clients may look at one session; the last one that leaves ends it, unless the host keeps its sessions.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import evolve, field
 
 from coding_agent import client
-from coding_agent.errors import CodingAgentError, SessionNotRunning
+from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.dialogs import Dialogs
 from coding_agent.hosting.options import Wanted, options_for
 from coding_agent.permissions.gate import PermissionGate
@@ -37,6 +37,7 @@ class OpenSession:
     """A session that runs here.
 
     Attributes:
+        host: Of its folder.
         pid: Its process.
         session_id: Its id; another one after a reset.
         file: Its file, there or not yet.
@@ -47,6 +48,7 @@ class OpenSession:
         clients: How many desks look at it.
     """
 
+    host: "HostRun"
     pid: Pid
     session_id: str
     file: Path
@@ -59,7 +61,7 @@ class OpenSession:
 
 @define(eq=False)
 class OpenSessions:
-    """The sessions of one host by their files.
+    """The sessions of one folder by their files.
 
     Attributes:
         host: The start they belong to.
@@ -73,17 +75,6 @@ class OpenSessions:
         """Those that run, oldest first."""
         self._open = [one for one in self._open if one.pid.alive]
         return list(self._open)
-
-    def find(self, session_id: str) -> OpenSession:
-        """The session of that id.
-
-        Raises:
-            SessionNotRunning: None of that id runs here.
-        """
-        for one in self.all():
-            if one.session_id == session_id:
-                return one
-        raise SessionNotRunning(f"no session {session_id} runs here")
 
     def at(self, file: Path) -> OpenSession | None:
         """The session that runs on a file."""
@@ -111,7 +102,7 @@ class OpenSessions:
             return running
         pid = await start_session(options)
         state = await client.get_state(pid)
-        one = OpenSession(pid, state.session_id, Path(state.file), options, gate, dialogs, account)
+        one = OpenSession(self.host, pid, state.session_id, Path(state.file), options, gate, dialogs, account)
         self._open.append(one)
         return one
 

@@ -33,6 +33,7 @@ from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pi
 if TYPE_CHECKING:
     from coding_agent.extensions.runner import Extensions
     from coding_agent.hosting.dialogs import Dialogs
+    from coding_agent.hosting.folders import Folders
     from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
     from coding_agent.hosting.options import Extra
@@ -49,7 +50,7 @@ class Interrupted:
 
 @define(eq=False)
 class HostRun:
-    """One start of the host: what its front ends share.
+    """One start of the host in one folder: what its front ends share.
 
     Attributes:
         arguments: The command line.
@@ -81,6 +82,7 @@ class HostRun:
     hooks: "PromptHooks | None" = None
     extensions: "Extensions | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
+    _folders: "Folders | None" = field(default=None, init=False)
     _fresh: bool = field(default=True, init=False)
 
     @property
@@ -175,6 +177,19 @@ class HostRun:
             self._sessions = OpenSessions(self)
         return self._sessions
 
+    @property
+    def folders(self) -> "Folders":
+        """Where the same host works: in this folder alone, unless it was told of others."""
+        if self._folders is None:
+            from coding_agent.hosting.folders import Folders
+
+            self._folders = Folders(self)
+        return self._folders
+
+    @folders.setter
+    def folders(self, folders: "Folders") -> None:
+        self._folders = folders
+
 
 Body: TypeAlias = Callable[[HostRun], Awaitable[int]]
 """A front end: returns the exit code."""
@@ -229,11 +244,14 @@ async def _main(body: Body, host: HostRun) -> int:
             offer(host)
             return await body(host)
         finally:
-            if host._sessions is not None:  # a client from another terminal may still look at one
-                await host._sessions.close_all()
+            hosts = [host] if host._folders is None else host._folders.all()
+            for each in hosts:
+                if each._sessions is not None:  # a client from another terminal may still look at one
+                    await each._sessions.close_all()
             await stop_all()
-            if host.extensions is not None:
-                await host.extensions.finished()
+            for each in hosts:
+                if each.extensions is not None:
+                    await each.extensions.finished()
             if measuring is not None:
                 await measuring.end()
 

@@ -89,7 +89,7 @@ async def list_sessions(here: "RpcConnection", given: Fields) -> Any:
     from coding_agent.hosting.session_list import listed_sessions
 
     host = here.desk.host
-    live = {one.session_id for one in host.sessions.all()}
+    live = {one.session_id for one in host.folders.sessions()}
     cwd = given.optional_text("cwd")
     found = await asyncio.to_thread(listed_sessions, host.settings.session_dir, cwd, live)
     return {"sessions": [one.to_json() for one in found]}

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage, NoSuchSession
-from coding_agent.serving.hosts import LiveHost, live_hosts, with_session
+from coding_agent.serving.hosts import LiveHost, hosts_of, live_hosts, with_session
 from coding_agent.settings import read_settings, runtime_dir
 from coding_agent.storage.finding import MEANT, find_session
 
@@ -27,28 +27,31 @@ class Target:
     Attributes:
         host: Whose session it is.
         request: Which one, as the operation `rpc` takes it.
+        notice: A line for the person; empty for none.
     """
 
     host: LiveHost
     request: Mapping[str, Any]
+    notice: str = ""
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Look at a session until the person leaves; it goes on without them.
 
     Raises:
-        NoSuchSession: No host runs that session, or none serves this folder.
+        NoSuchSession: No host runs that session, or none serves this folder and none can.
         HostUnreachable: It ended meanwhile, or refused.
     """
     parser = CommandParser(
         prog="python -m coding_agent attach",
         description="A terminal on a session that a host keeps alive. Leaving it ends nothing.",
-        epilog="Without ID: the session of this folder's host that was opened last, or a new one.",
+        epilog="Without ID: the session of this folder that was opened last, or a new one. Where no host serves the "
+        "folder, one that serves another takes it in.",
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="a session's id, its beginning, or its name")
-    parser.add_argument("--new", action="store_true", help="a new session in the host of this folder")
-    parser.add_argument("--session", metavar="SESSION", help=f"let the host of this folder go on with {MEANT}")
-    parser.add_argument("--cwd", metavar="DIR", help="the folder that the host serves (default: this one)")
+    parser.add_argument("--new", action="store_true", help="a new session in this folder")
+    parser.add_argument("--session", metavar="SESSION", help=f"let a host go on with {MEANT}")
+    parser.add_argument("--cwd", metavar="DIR", help="the folder (default: this one)")
     parser.add_argument(
         "--mode", choices=("text", "rpc"), default="text", help="rpc: commands in, events out, as lines"
     )
@@ -60,6 +63,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if sum(bool(one) for one in (arguments.id, arguments.new, arguments.session)) > 1:
         raise BadUsage("ID, --new and --session each name a session; give one of them")
     target = chosen(arguments, live_hosts(runtime_dir(environ)), environ)
+    if target.notice:
+        print(target.notice, file=sys.stderr)
     if arguments.mode == "rpc":
         from coding_agent.serving.raw_lines import pump
 
@@ -76,21 +81,27 @@ def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost], environ: Ma
 
     Raises:
         NoSuchSession: There is none, or several fit; the text names what there is.
+        BadUsage: There is no such folder.
     """
     if arguments.id:
         return _by_id(arguments.id, hosts)
     cwd = Path(arguments.cwd or ".").resolve()
-    here = [host for host in hosts if host.cwd == str(cwd)]
-    host = next((host for host in here if host.serving), here[0] if here else None)
+    if not cwd.is_dir():
+        raise BadUsage(f"there is no folder {cwd}")
+    here = hosts_of(hosts, cwd)
+    host = next(iter((*here, *(host for host in hosts if host.takes_folders))), None)
     if host is None:
         others = f"; there are hosts for {', '.join(sorted({host.cwd for host in hosts}))}" if hosts else ""
         raise NoSuchSession(f"no host serves {cwd}{others}; {START_ONE}")
+    place = {"cwd": str(cwd)} if host.takes_folders else {}
+    notice = "" if here else f"process {host.os_pid}, which serves {host.cwd}, serves {cwd} too from now on"
     if arguments.session:
-        kept = read_settings(environ, cwd=host.cwd).session_dir
-        return Target(host, {"file": str(find_session(arguments.session, kept, host.cwd))})
-    if arguments.new or not host.sessions:
-        return Target(host, {})
-    return Target(host, {"session": host.sessions[-1].id})
+        kept = read_settings(environ, cwd=str(cwd)).session_dir
+        return Target(host, {"file": str(find_session(arguments.session, kept, cwd)), **place}, notice)
+    sessions = [session for session in host.sessions if session.cwd == str(cwd)]
+    if arguments.new or not sessions:
+        return Target(host, place, notice)
+    return Target(host, {"session": sessions[-1].id})
 
 
 def _by_id(wanted: str, hosts: Sequence[LiveHost]) -> Target:

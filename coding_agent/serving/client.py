@@ -64,29 +64,39 @@ async def serve_client(host: HostRun, connected: socket.socket, request: Mapping
     """Be one client until it goes. However this process ends, its desk leaves the session."""
     pipe = await SocketPipe.over(connected, self_pid())
     try:
-        desk = await Desk.start(host)
-        await _serve(desk, pipe, request, early)
+        session = await _let_in(host, pipe, request)
+        if session is None:
+            return
+        desk = await Desk.start(session.host)
+        await _serve(desk, session, pipe, request, early)
     finally:
         pipe.close()
     await desk.close()
 
 
-async def _serve(desk: Desk, pipe: SocketPipe, request: Mapping[str, Any], early: bytes) -> None:
+async def _let_in(host: HostRun, pipe: SocketPipe, request: Mapping[str, Any]) -> OpenSession | None:
+    """The session a client is to look at, after its first line; None when it was refused, and told why."""
     try:
-        session = await asked_for(desk.host, request)
+        session = await asked_for(host, request)
     except (CodingAgentError, OSError) as error:
         code = "no_such_session" if isinstance(error, SessionNotRunning) else "failed"
         pipe.write(encode({"ok": False, "error": str(error), "code": code}))
-        return
+        return None
     except Exception as error:  # a bug of ours: the client is told, and the crash is reported
         pipe.write(encode({"ok": False, "error": f"{type(error).__name__}: {error}", "code": "failed"}))
         raise
-    cwd = str(desk.host.settings.cwd)
+    cwd = str(session.host.settings.cwd)
     pipe.write(encode({"ok": True, "session": session.session_id, "file": str(session.file), "cwd": cwd}))
+    return session
+
+
+async def _serve(desk: Desk, session: OpenSession, pipe: SocketPipe, request: Mapping[str, Any], early: bytes) -> None:
     deltas = request.get("rpcDeltas") is True
     client = LineClient(desk, pipe.write, deltas=deltas, congested=lambda: pipe.backlog > CONGESTED)
     try:
         await desk.look_at(session, reason="start")
+        if session.host is not session.host.folders.first:  # of the first folder, whoever started the host was told
+            desk.tell_notices()
         client.feed(early)
         await _talk(client, pipe)
     except CallFailed as error:
@@ -116,24 +126,26 @@ async def _talk(client: LineClient, pipe: SocketPipe) -> None:
 async def asked_for(host: HostRun, request: Mapping[str, Any]) -> OpenSession:
     """The session a client wants: one that runs, by its id or the beginning of it; the one in a file; a new one.
 
+    With a `cwd` the new one, or the one in a file that says nothing of its folder, is of that folder.
+
     Raises:
         SessionNotRunning: None of that id runs here, or several do.
-        CodingAgentError: It cannot be opened.
+        CodingAgentError: It cannot be opened, or the folder not be served.
     """
-    wanted = request.get("session")
+    wanted, file, cwd = (request.get(name) for name in ("session", "file", "cwd"))
     if isinstance(wanted, str) and wanted:
-        fitting = [one for one in host.sessions.all() if one.session_id.startswith(wanted)]
-        exact = [one for one in fitting if one.session_id == wanted]
-        if len(exact or fitting) != 1:
-            what = "no session" if not fitting else "more than one session"
-            raise SessionNotRunning(f"{what} of this host begins with {wanted}")
-        return (exact or fitting)[0]
-    file = request.get("file")
+        return host.folders.find(wanted)
+    there = host if cwd is None else await host.folders.add(_whole(cwd))
     if isinstance(file, str) and file:
-        path = Path(file)
-        if not path.is_absolute():
-            raise BadUsage("the path of a session file is given whole")
-        return await host.sessions.open(Wanted(file=path))
+        path = _whole(file)
+        there = await host.folders.of_file(path, there)
+        return await there.sessions.open(Wanted(file=path))
     if wanted is None and file is None:
-        return await host.sessions.open(Wanted())
+        return await there.sessions.open(Wanted())
     raise BadUsage("session and file are texts")
+
+
+def _whole(path: Any) -> Path:
+    if not isinstance(path, str) or not Path(path).is_absolute():
+        raise BadUsage("the path of a session file or a folder is given whole")
+    return Path(path)

@@ -22,6 +22,7 @@ class LiveSession:
     Attributes:
         id: Its id.
         name: What a person calls it; None for no name.
+        cwd: The folder it works in.
         state: `idle`, `working`, `asking` (a question is open), `compaction`, `branch_summary`, `retry` or `busy`.
         clients: How many terminals and programs look at it.
         facts: Everything the host said.
@@ -29,6 +30,7 @@ class LiveSession:
 
     id: str
     name: str | None
+    cwd: str
     state: str
     clients: int
     facts: Mapping[str, Any]
@@ -41,15 +43,19 @@ class LiveHost:
     Attributes:
         socket: Where it did.
         os_pid: Its process.
-        cwd: The folder its sessions work in.
+        cwd: The folder it was started in.
+        folders: Those its sessions work in, that one first.
         serving: It keeps running for its clients.
-        sessions: Oldest first.
+        takes_folders: It works in further folders when clients ask for them.
+        sessions: Of each folder oldest first.
     """
 
     socket: Path
     os_pid: int
     cwd: str
+    folders: tuple[str, ...]
     serving: bool
+    takes_folders: bool
     sessions: tuple[LiveSession, ...]
 
 
@@ -60,6 +66,12 @@ def live_hosts(runtime_dir: Path, *, timeout_s: float = 10.0) -> list[LiveHost]:
         with suppress(HostUnreachable):
             found.append(_host(path, ask(path, {"op": "live_sessions"}, timeout_s=timeout_s)))
     return found
+
+
+def hosts_of(hosts: Iterable[LiveHost], cwd: str | Path) -> list[LiveHost]:
+    """Those that work in this folder, those that serve first."""
+    here = [host for host in hosts if str(cwd) in host.folders]
+    return sorted(here, key=lambda host: not host.serving)
 
 
 def remove_dead_sockets(runtime_dir: Path) -> list[Path]:
@@ -91,16 +103,20 @@ def with_session(hosts: Iterable[LiveHost], wanted: str) -> list[tuple[LiveHost,
 
 
 def _host(path: Path, said: Mapping[str, Any]) -> LiveHost:
+    cwd = str(said.get("cwd") or "")
     listed = [one for one in said.get("sessions") or () if isinstance(one, dict)]
     return LiveHost(
         socket=path,
         os_pid=os_pid_of(path),
-        cwd=str(said.get("cwd") or ""),
+        cwd=cwd,
+        folders=tuple(map(str, said.get("folders") or (cwd,))),
         serving=bool(said.get("serving")),
+        takes_folders=bool(said.get("serving")) and "folders" in said,
         sessions=tuple(
             LiveSession(
                 id=str(one.get("id") or ""),
                 name=one.get("name") or None,
+                cwd=str(one.get("cwd") or cwd),
                 state=str(one.get("state") or ""),
                 clients=int(one.get("clients") or 0),
                 facts=one,

@@ -26,6 +26,7 @@ def live(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
             {
                 "osPid": host.os_pid,
                 "cwd": host.cwd,
+                "folders": list(host.folders),
                 "serving": host.serving,
                 "sessions": [dict(s.facts) for s in host.sessions],
             }
@@ -36,7 +37,7 @@ def live(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     for host, session in sessions:
         lookers = "nobody looks" if not session.clients else f"{session.clients} looking"
         name = f"  {session.name}" if session.name else ""
-        print(f"{session.id}  {session.state:<10}  {lookers:<12}  {host.os_pid:>7}  {host.cwd}{name}")
+        print(f"{session.id}  {session.state:<10}  {lookers:<12}  {host.os_pid:>7}  {session.cwd}{name}")
     if not sessions:
         print(
             "no session runs" if hosts else "no host runs; start one with: python -m coding_agent serve --detach",

@@ -51,6 +51,9 @@ def operations_of(host: HostRun, serving: Pid | None) -> tuple[repl.Operation, .
         send(serving, StopServing())
         return {"os_pid": os.getpid()}
 
+    async def leave_folder(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await leave(host, str(request.get("cwd") or ""))
+
     async def rpc(taken: repl.Taken) -> None:
         from coding_agent.serving.client import hand_over
 
@@ -60,6 +63,7 @@ def operations_of(host: HostRun, serving: Pid | None) -> tuple[repl.Operation, .
         repl.Operation("live_sessions", live_sessions, "act", "the sessions clients can look at, and who does"),
         repl.Operation("end_session", end_session, "act", "end a session; it is stored", timeout_s=30.0),
         repl.Operation("stop_serving", stop_serving, "act", "store every session and end a host that serves"),
+        repl.Operation("leave_folder", leave_folder, "act", "store the sessions of a folder; serve it no more"),
         repl.Operation("rpc", rpc, "takeover", "become a client of one session"),
     )
 
@@ -69,8 +73,9 @@ async def listed(host: HostRun, *, serving: bool) -> dict[str, Any]:
     return {
         "os_pid": os.getpid(),
         "cwd": str(host.settings.cwd),
+        "folders": [str(each.settings.cwd) for each in host.folders.all()],
         "serving": serving,
-        "sessions": [await described(one) for one in host.sessions.all()],
+        "sessions": [await described(one) for one in host.folders.sessions()],
     }
 
 
@@ -78,6 +83,7 @@ async def described(one: OpenSession) -> dict[str, Any]:
     """One session: what it is called, what it is at, who looks at it."""
     found: dict[str, Any] = {
         "id": one.session_id,
+        "cwd": str(one.host.settings.cwd),
         "file": str(one.file),
         "clients": one.clients,
         "openQuestions": len(one.dialogs.open),
@@ -96,11 +102,19 @@ async def described(one: OpenSession) -> dict[str, Any]:
     return found
 
 
+async def leave(host: HostRun, cwd: str) -> dict[str, Any]:
+    """Work no more in one of several folders; its sessions are stored and end."""
+    there = host.folders.at(cwd)
+    if there is None or there is host:
+        raise repl.Refusal(f"{cwd} is no folder that this host can leave", "no_such_folder")
+    return {"cwd": cwd, "sessions": await host.folders.leave(there)}
+
+
 async def end(host: HostRun, session_id: str) -> dict[str, Any]:
     """End a session whoever looks at it; what it was doing is aborted and stored."""
     try:
-        one = host.sessions.find(session_id)
+        one = host.folders.find(session_id)
     except SessionNotRunning as error:
         raise repl.Refusal(str(error), "no_such_session") from error
-    await host.sessions.close(one)
-    return {"session": session_id, "file": str(one.file)}
+    await one.host.sessions.close(one)
+    return {"session": one.session_id, "file": str(one.file)}

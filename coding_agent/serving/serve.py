@@ -1,12 +1,14 @@
 """Edge. `python -m coding_agent serve`: a host that keeps sessions alive until it is told to stop.
 
-It has no terminal of its own. Clients come with `attach`; that one dies is nothing to a session. One such host runs for
-a folder: a second one is refused, by a lock that ends with the process that holds it, however that ends.
+It has no terminal of its own. Clients come with `attach`; that one dies is nothing to a session. It works in the folder
+it was started in, in those its command line names, and in those that clients ask for. Each folder has one such host: a
+second one is refused, by a lock that ends with the process that holds it, however that ends.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import os
 import subprocess
@@ -19,11 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 from coding_agent.command_parser import CommandParser
 from coding_agent.control.client import ask
 from coding_agent.errors import BadUsage, HostUnreachable, ServeFailed
-from coding_agent.serving.hosts import LiveHost, live_hosts, remove_dead_sockets
+from coding_agent.serving.hosts import LiveHost, hosts_of, live_hosts, remove_dead_sockets
 from coding_agent.settings import Settings, runtime_dir, settings_of
 
 if TYPE_CHECKING:
+    from filelock import FileLock
+
     from coding_agent.arguments import Arguments
+    from coding_agent.hosting.folders import Claim
     from coding_agent.hosting.running import HostRun
 
 READY: Final = "ready"
@@ -36,8 +41,12 @@ Every other flag is that of the program itself: --cwd, --model, --permission-mod
 
   serve                 keep sessions alive in this terminal until Ctrl-C
   serve --detach        the same in the background
-  serve stop [--all]    store every session and end the host of this folder, or all of them
+  serve --folder DIR    work in that folder too (repeatable); `attach` from any other adds that one
+  serve stop [--all]    store every session of this folder and end its host, or all of them
   attach [ID]           a terminal on one of its sessions; `sessions live` lists them
+
+What flags allow (--permission-mode edit and full, --allow, --trust) holds for the folders that are named here. In one
+that `attach` adds, its own settings say what is allowed; what flags forbid holds there too.
 """
 
 
@@ -58,12 +67,16 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--detach", "-d", action="store_true", help="go on in the background")
+    parser.add_argument(
+        "--folder", metavar="DIR", action="append", default=[], help="work in this one too (repeatable)"
+    )
     parser.add_argument(DETACHED, dest="child", action="store_true", help=argparse.SUPPRESS)
     given, rest = parser.parse_known_args(argv)
     arguments, settings = _checked(rest, environ)
+    named = [str(Path(folder).expanduser().resolve()) for folder in given.folder]
     if given.detach:
-        return detach(rest, settings)
-    return _serve(arguments, settings, environ, detached=given.child)
+        return detach([*rest, *(word for folder in named for word in ("--folder", folder))], settings)
+    return _serve(arguments, settings, environ, named, detached=given.child)
 
 
 def _checked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Arguments, Settings]:
@@ -77,8 +90,11 @@ def _checked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Arguments
     return arguments, settings_of(arguments, environ)
 
 
-def _serve(arguments: Arguments, settings: Settings, environ: Mapping[str, str], *, detached: bool) -> int:
+def _serve(
+    arguments: Arguments, settings: Settings, environ: Mapping[str, str], named: Sequence[str], *, detached: bool
+) -> int:
     from coding_agent import logs
+    from coding_agent.hosting.folders import Folders
     from coding_agent.hosting.running import prepared, run_host
 
     logs.set_up(environ, verbose=arguments.verbose and not detached)
@@ -86,31 +102,47 @@ def _serve(arguments: Arguments, settings: Settings, environ: Mapping[str, str],
         remove_dead_sockets(settings.runtime_dir)
         host = prepared(arguments, settings)
         host.keeps_sessions = True
+        host.folders = Folders(host, claim)
         for notice in host.notices:
             _say(notice)
 
         async def body(host: HostRun) -> int:
-            return await serve(host, detached=detached)
+            return await serve(host, named, detached=detached)
 
-        return run_host(body, host)
+        try:
+            return run_host(body, host)
+        finally:
+            host.folders.release()
 
 
-async def serve(host: HostRun, *, detached: bool = False) -> int:
+async def serve(host: HostRun, named: Sequence[str] = (), *, detached: bool = False) -> int:
     """Let clients come and go until somebody asks for the end; every session is stored then.
 
     A second signal ends it without waiting for that; what was said is in the files all the same.
+
+    Args:
+        host: Of the first folder.
+        named: Further folders.
+        detached: Whoever started it waits to be told that it serves, and listens no more then.
+
+    Raises:
+        BadUsage: One of the folders is none.
+        ServeFailed: Another host serves one of them.
     """
     from coding_agent.hosting.running import Interrupted
     from coding_agent.serving.operations import StopServing, offer
     from lemon_otp import Down, down_of, receive, self_pid, spawn_monitor
 
     offer(host, self_pid())
+    for folder in named:
+        more = await host.folders.add(Path(folder), is_named=True)
+        for notice in more.notices:
+            _say(f"{folder}: {notice}")
     if detached:
         _leave_the_terminal()
     else:
-        _say(
-            f"serving {host.settings.cwd} as process {os.getpid()}; in another terminal: python -m coding_agent attach"
-        )
+        folders = ", ".join(str(each.settings.cwd) for each in host.folders.all())
+        _say(f"serving {folders} as process {os.getpid()}; in another terminal: python -m coding_agent attach")
     await receive(lambda message: isinstance(message, Interrupted | StopServing))
     stored = down_of(spawn_monitor(_store_all, host, label="store_all")[1])
     match await receive(lambda message: isinstance(message, Interrupted) or stored(message)):
@@ -125,7 +157,7 @@ async def _store_all(host: HostRun) -> None:
     """End every session at one time; each aborts what it does and stores what there is."""
     from lemon_otp import Task
 
-    ending = [Task.async_(host.sessions.close, one) for one in host.sessions.all()]
+    ending = [Task.async_(one.host.sessions.close, one) for one in host.folders.sessions()]
     await Task.await_many(ending, timeout_s=STOPPED_S)
 
 
@@ -136,6 +168,29 @@ def only_host_of(settings: Settings) -> Iterator[None]:
     Raises:
         ServeFailed: One does; the text names its process.
     """
+    lock = _claimed(settings)
+    if lock is None:
+        raise _taken(settings)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+async def claim(settings: Settings) -> Claim:
+    """Let no other host serve this folder until the claim is released, or this process ends.
+
+    Raises:
+        ServeFailed: One does; the text names its process.
+    """
+    lock = _claimed(settings)
+    if lock is None:
+        raise await asyncio.to_thread(_taken, settings)  # other hosts are asked, and they may ask this one
+    return lock
+
+
+def _claimed(settings: Settings) -> FileLock | None:
+    """The lock of a folder; None while another process has it."""
     from filelock import FileLock, Timeout
 
     from lemon_otp import repl
@@ -146,15 +201,16 @@ def only_host_of(settings: Settings) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        who = [host.os_pid for host in serving_here(live_hosts(settings.runtime_dir), settings.cwd)]
-        name = f"process {who[0]}" if who else "a host"
-        raise ServeFailed(f"{name} serves {settings.cwd} already; attach to it, or end it with serve stop") from None
+        return None
     except OSError as error:
         raise ServeFailed(f"{settings.runtime_dir} cannot be used: {error.strerror or error}") from error
-    try:
-        yield
-    finally:
-        lock.release()
+    return lock
+
+
+def _taken(settings: Settings) -> ServeFailed:
+    who = [host.os_pid for host in serving_here(live_hosts(settings.runtime_dir), settings.cwd)]
+    name = f"process {who[0]}" if who else "a host"
+    return ServeFailed(f"{name} serves {settings.cwd} already; attach to it, or end it with serve stop")
 
 
 def detach(argv: Sequence[str], settings: Settings) -> int:
@@ -193,7 +249,10 @@ def _leave_the_terminal() -> None:
 
 
 def stop(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """End the host that serves this folder, or every one; 1 when there is none."""
+    """End the host that serves this folder, or every one; 1 when there is none.
+
+    A host that was started in another folder, and serves this one too, only leaves it.
+    """
     parser = CommandParser(
         prog="python -m coding_agent serve stop", description="Store every session and end the host."
     )
@@ -204,8 +263,12 @@ def stop(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     hosts = [host for host in live_hosts(runtime_dir(environ)) if host.serving]
     chosen = hosts if arguments.all else serving_here(hosts, cwd)
     for host in chosen:
-        end(host)
-        _say(f"process {host.os_pid} has stored {len(host.sessions)} sessions and ended")
+        if arguments.all or host.cwd == str(cwd):
+            end(host)
+            _say(f"process {host.os_pid} has stored {len(host.sessions)} sessions and ended")
+        else:
+            left = ask(host.socket, {"op": "leave_folder", "cwd": str(cwd)}, timeout_s=STOPPED_S)
+            _say(f"process {host.os_pid} has stored {left['sessions']} sessions and left {cwd}; it serves {host.cwd}")
     if not chosen:
         where = "" if arguments.all else f" {cwd}"
         others = f"; others do: {', '.join(host.cwd for host in hosts)}" if hosts else ""
@@ -233,7 +296,7 @@ def end(host: LiveHost) -> None:
 
 def serving_here(hosts: Sequence[LiveHost], cwd: Path) -> list[LiveHost]:
     """Those that serve this folder."""
-    return [host for host in hosts if host.serving and host.cwd == str(cwd)]
+    return [host for host in hosts_of(hosts, cwd) if host.serving]
 
 
 def lock_file(folder: Path, cwd: str | Path) -> Path:

@@ -279,7 +279,9 @@ def test_only_one_host_serves_a_folder(machine, tmp_path):
         assert done.returncode == 1
         assert f"process {host.os_pid} serves" in done.stderr
         assert machine.run("serve", "--detach", "--cwd", str(elsewhere)).returncode == 0
-        assert machine.run("attach", "--mode", "rpc", "--cwd", str(tmp_path)).returncode == 2
+        missing = machine.run("attach", "--mode", "rpc", "--cwd", str(tmp_path / "missing"))
+        assert missing.returncode == 2
+        assert "there is no folder" in missing.stderr
         stopped = machine.run("serve", "stop", "--cwd", str(elsewhere))
         assert stopped.returncode == 0, stopped.stderr
         assert host.process.poll() is None
