@@ -4,7 +4,7 @@ Tree:  acp_session, linked to the process that reads: makes the desk, so that th
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -13,20 +13,17 @@ from attrs import evolve
 from coding_agent import client
 from coding_agent.acp import choices
 from coding_agent.acp.client_calls import Capabilities, ClientCalls
-from coding_agent.acp.client_files import ClientFiles
-from coding_agent.acp.client_terminal import ClientTerminal
-from coding_agent.acp.questions import NO, YES, permission_options, plain_options
+from coding_agent.acp.client_tools import with_client_tools
+from coding_agent.acp.questions import Questions
 from coding_agent.acp.replay import replayed
-from coding_agent.acp.tool_shapes import kind_of
 from coding_agent.acp.turns import Turn
 from coding_agent.acp.updates import Update, Updates, chunk
-from coding_agent.acp.wire import Refused, Wire
-from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
+from coding_agent.acp.wire import Wire
 from coding_agent.errors import BadUsage, CodingAgentError, SessionBusy
-from coding_agent.events import ModelUpdate, SessionEvent, Settled, ThinkingLevelUpdate
+from coding_agent.events import CommandsUpdate, ModelUpdate, SessionEvent, Settled, ThinkingLevelUpdate
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.desk_events import DeskEvent, Ended
-from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Question
+from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
 from coding_agent.hosting.options import Wanted
 from coding_agent.hosting.running import HostRun
 from coding_agent.mcp.session_servers import close_servers
@@ -35,9 +32,9 @@ from coding_agent.rpc.models_json import available, levels_of, nearest_level
 from coding_agent.session.options import SessionOptions
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.tools import Workspace
-from lemon_agent import AgentEnd, AgentStart, AgentTool, MessageEnd
+from lemon_agent import AgentEnd, AgentStart, MessageEnd
 from lemon_ai import AssistantMessage, ImageContent, Model, UnknownModel, UserMessage, get_text
-from lemon_otp import CallFailed, Pid, ReceiveTimeout, down_of, exit_signal, monitor, receive, self_pid, send, spawn
+from lemon_otp import CallFailed, Pid, ReceiveTimeout, down_of, monitor, receive, self_pid, send, spawn
 
 NEXT_TURN_S: Final = 30.0
 """How long a prompt waits for the end of one that was cancelled."""
@@ -45,7 +42,6 @@ ANNOUNCED_S: Final = 3.0
 """How long a question waits for the client to have been told of the call it is about."""
 CLOSE_S: Final = 15.0
 TITLE_MAX: Final = 80
-SHOWN_MAX: Final = 500
 
 
 class _Close:
@@ -71,7 +67,7 @@ class AcpSession:
         self._turn: Turn | None = None
         self._turn_over = asyncio.Event()
         self._turn_over.set()
-        self._questions: dict[str, Pid] = {}
+        self._questions = Questions(self.calls, can, self.announced, self._answer)
         self._heard = asyncio.Event()
         self._silent = True
         self._titled = False
@@ -148,11 +144,14 @@ class AcpSession:
     def introduce(self) -> None:
         """Tell what can be typed behind a slash; from now on the client hears of everything."""
         self._silent = False
+        self._say(self._commands())
+
+    def _commands(self) -> Update:
         commands = [
             {"name": each.name, "description": each.description or each.name, "input": {"hint": "arguments"}}
             for each in self.desk.commands()
         ]
-        self.calls.update({"sessionUpdate": "available_commands_update", "availableCommands": commands})
+        return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
 
     async def replay(self) -> None:
         """Tell the whole conversation again."""
@@ -174,7 +173,7 @@ class AcpSession:
         turn = self._turn = Turn(asker=self_pid())
         self._turn_over.clear()
         try:
-            self._tell_notices()
+            self.desk.tell_notices()
             became = await self.desk.submit(text, images, "follow_up")
             if became in ("command", "handled"):
                 return "cancelled" if turn.cancelled else "end_turn"
@@ -282,13 +281,17 @@ class AcpSession:
                 if isinstance(event.event, Settled) and self._turn is not None:
                     self._turn.settle(event.event.outcome, event.event.reason)
             case Asked(question):
-                self._questions[question.id] = spawn(self._ask, question, label="acp_question")
+                self._questions.put(question)
             case Closed(question_id):
-                asking = self._questions.pop(question_id, None)
-                if asking is not None:
-                    exit_signal(asking, "shutdown")
+                self._questions.close(question_id)
+            case Shown("notify", fields):
+                self._say(chunk("agent_thought_chunk", f"{fields.get('message', '')}\n"))
             case Ended(reason=reason) if self._turn is not None:
                 self._turn.fail(f"the session has ended: {reason}; what it had said is stored")
+
+    def _answer(self, question_id: str, response: Mapping[str, Any]) -> None:
+        if self.desk.has_session:
+            self.desk.dialogs.answer(question_id, response)
 
     def _say(self, update: Update) -> None:
         if not self._silent:
@@ -316,6 +319,8 @@ class AcpSession:
                     yield chunk("user_message_chunk", text)
             case MessageEnd(AssistantMessage() as message) if message.usage.total_tokens:
                 yield self._usage(message)
+            case CommandsUpdate():
+                yield self._commands()
             case ModelUpdate() | ThinkingLevelUpdate():
                 spawn(self._tell_options, label="acp_options")
 
@@ -337,12 +342,6 @@ class AcpSession:
         with suppress(CodingAgentError, CallFailed):
             self._say({"sessionUpdate": "config_option_update", "configOptions": await self.options()})
 
-    def _tell_notices(self) -> None:
-        """What a person should know of the start, such as what waits for their trust; once, with their first prompt."""
-        notices, self.host.notices[:] = list(self.host.notices), []
-        if notices:
-            self._say(chunk("agent_thought_chunk", "".join(f"{notice}\n" for notice in notices)))
-
     def _tell_title(self, text: str) -> None:
         if not self._titled:
             self._titled = True
@@ -351,41 +350,6 @@ class AcpSession:
             if title:
                 self._say({"sessionUpdate": "session_info_update", "title": title})
 
-    # Questions.
-
-    async def _ask(self, question: Question) -> None:
-        """Process. Puts one question to the person; ended when the question is closed."""
-        fields = question.fields
-        options = [YES, NO] if question.method == "confirm" else [str(each) for each in fields.get("options") or ()]
-        if not options:  # the protocol has nothing to ask for words with
-            self.desk.dialogs.answer(question.id, {"cancelled": True})
-            return
-        call_id = str(fields.get("toolCallId") or "")
-        if call_id:
-            await self.announced(call_id)
-        shown = permission_options(options) if fields.get("kind") == "permission" else plain_options(options)
-        try:
-            chosen = await self.calls.permission(self._call_in_question(question, call_id), shown)
-        except (Refused, ConnectionError):
-            chosen = None
-        value = options[int(chosen)] if chosen is not None and chosen.isdigit() and int(chosen) < len(options) else None
-        self._questions.pop(question.id, None)
-        answer = {"confirmed": value == YES} if question.method == "confirm" else {"value": value}
-        self.desk.dialogs.answer(question.id, {"cancelled": True} if value is None else answer)
-
-    def _call_in_question(self, question: Question, call_id: str) -> dict[str, Any]:
-        fields = question.fields
-        text = "\n\n".join(str(fields[name]) for name in ("shown", "reason", "message") if fields.get(name))
-        shown = str(fields.get("shown") or fields.get("toolName") or fields.get("title", ""))
-        call: dict[str, Any] = {
-            "toolCallId": call_id or question.id,
-            "title": " ".join(shown.split())[:SHOWN_MAX],
-            "kind": kind_of(str(fields.get("toolName", ""))),
-            "status": "pending",
-            "content": [{"type": "content", "content": {"type": "text", "text": text}}],
-        }
-        return call
-
     async def announced(self, call_id: str) -> None:
         """Return once the client was told of the call, or will not be."""
         with suppress(TimeoutError):
@@ -393,43 +357,25 @@ class AcpSession:
                 while call_id not in self._updates.open_calls:
                     await self._heard.wait()
 
-    # Tools through the client.
-
     async def _with_client_tools(self, options: SessionOptions, _dialogs: Dialogs | None) -> SessionOptions:
-        """The options with the tools that go through the client, where it can do what they need."""
+        """The options with what the client can do for its tools, and the folders it wants worked in."""
         workspace = options.companion(Workspace)
-        if workspace is None:
-            return options
-        files = ClientFiles(self.calls, workspace, self._before.__setitem__)
-        terminal = ClientTerminal(self.calls, workspace, self.announced)
-        makers: dict[str, Callable[[AgentTool], AgentTool]] = {}
-        if self._can.read_files:
-            makers["read"] = files.reading
-        if self._can.read_files and self._can.write_files:
-            makers |= {"write": files.writing, "edit": files.editing}
-        if self._can.terminals and self.host.settings.sandbox is None:
-            makers["bash"] = terminal.running
-        checkpoints = options.companion(Checkpoints)
-        tools = [
-            _replaced(tool, makers[tool.name], workspace, checkpoints) if tool.name in makers else tool
-            for tool in options.tools
-            if not (tool.name == "patch" and "write" in makers)  # it knows the disk only
-        ]
-        return evolve(options, tools=tuple(tools))
+        if workspace is not None:
+            for folder in self.host.more_folders:
+                workspace.guard.work_in(folder)
+        options = evolve(options, extra_prompt="\n\n".join(filter(None, (options.extra_prompt, self._folders()))))
+        return with_client_tools(
+            options,
+            self.calls,
+            self._can,
+            held=self._before.__setitem__,
+            announced=self.announced,
+            sandboxed=self.host.settings.sandbox is not None,
+        )
 
-
-def _replaced(
-    tool: AgentTool,
-    maker: Callable[[AgentTool], AgentTool],
-    workspace: Workspace,
-    checkpoints: Checkpoints | None,
-) -> AgentTool:
-    """Another tool in the place of one, behind the same checkpoints."""
-    watch = getattr(tool.execute, "__self__", None)
-    inner = getattr(watch, "tool", None)
-    if checkpoints is None or not isinstance(inner, AgentTool):
-        return maker(tool)
-    return with_checkpoints([maker(inner)], workspace, checkpoints)[0]
+    def _folders(self) -> str:
+        named = "\n".join(f"- {folder}" for folder in self.host.more_folders)
+        return f"You also work in these folders, by their absolute paths:\n{named}" if named else ""
 
 
 def _stored_messages(store: SessionManager) -> list[Mapping[str, Any]]:

@@ -19,15 +19,22 @@ class Capabilities:
     read_files: bool = False
     write_files: bool = False
     terminals: bool = False
+    forms: bool = False
+    pages: bool = False
+    terminal_login: bool = False
 
     @classmethod
     def of(cls, told: Any) -> "Capabilities":
         """From the `clientCapabilities` of `initialize`, which may be missing."""
         files = getattr(told, "fs", None)
+        asks = getattr(told, "elicitation", None)
         return cls(
             read_files=bool(getattr(files, "read_text_file", False)),
             write_files=bool(getattr(files, "write_text_file", False)),
             terminals=bool(getattr(told, "terminal", False)),
+            forms=getattr(asks, "form", None) is not None,
+            pages=getattr(asks, "url", None) is not None,
+            terminal_login=bool(getattr(getattr(told, "auth", None), "terminal", False)),
         )
 
 
@@ -54,6 +61,10 @@ class ClientCalls:
             return None
         chosen = outcome.get("optionId")
         return chosen if isinstance(chosen, str) else None
+
+    async def elicit(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a person does with a form or a page: `action`, and `content` of an accepted form."""
+        return await self._ask("elicitation/create", **asked)
 
     async def read_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """A file as the editor has it, unsaved changes included."""

@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from coding_agent.acp.client_calls import ClientCalls
+from coding_agent.acp.through_client import Call, at_place
 from coding_agent.acp.wire import Refused
 from coding_agent.tools import Workspace
 from coding_agent.tools.aborting import unless_aborted
@@ -22,7 +23,7 @@ from coding_agent.tools.images import picture_kind
 from coding_agent.tools.paths import Place
 from coding_agent.tools.read import LINES_MAX
 from coding_agent.tools.text_file import looks_binary
-from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError, check_abort, text_result
+from lemon_agent import AbortSignal, AgentTool, AgentToolResult, ToolError, text_result
 
 READ_BYTES_MAX: Final = 8 * 1024 * 1024
 """A larger file is read from the disk."""
@@ -49,75 +50,46 @@ class ClientFiles:
 
     def reading(self, tool: AgentTool) -> AgentTool:
         """`read` through the client; `tool` is the one that reads the disk."""
-
-        async def execute(
-            call_id: str,
-            params: dict[str, Any],
-            signal: AbortSignal | None = None,
-            on_update: OnUpdate | None = None,
-        ) -> AgentToolResult:
-            check_abort(signal)
-            path = required_text(params, "path", "Path is required")
-            with await self.workspace.place(path, "read", tolerant=True) as place:
-                text = None
-                if "byte_offset" not in params and not path.endswith(".ipynb"):
-                    text = await unless_aborted(self._text(place), signal)
-                if text is not None:
-                    offset = max(1, optional_number(params, "offset", 1, least=-(2**62)))
-                    limit = optional_number(params, "limit", LINES_MAX, most=LINES_MAX)
-                    self.workspace.saw(place.real, await _version(place))
-                    return await asyncio.to_thread(_shown, place, text, offset, limit)
-            return await _on_disk(tool, call_id, params, signal, on_update)
-
-        return evolve(tool, execute=execute)
+        return at_place(self.workspace, tool, "read", self._read_at, tolerant=True)
 
     def writing(self, tool: AgentTool) -> AgentTool:
         """`write` through the client; `tool` is the one that writes to the disk."""
-
-        async def execute(
-            call_id: str,
-            params: dict[str, Any],
-            signal: AbortSignal | None = None,
-            on_update: OnUpdate | None = None,
-        ) -> AgentToolResult:
-            check_abort(signal)
-            path = required_text(params, "path", "Path is required")
-            content = required_text(params, "content", "Content is required", empty=True)
-            with await self.workspace.place(path, "write") as place:
-                if not _is_text(place):
-                    return await _on_disk(tool, call_id, params, signal, on_update)
-                async with self.workspace.writing(place.real):
-                    before = await unless_aborted(self._text(place), signal)
-                    if before is not None:
-                        self.held(call_id, before)
-                    await self._write(place, content, signal)
-                details: dict[str, Any] = {"path": place.shown, "bytes_written": len(content.encode(errors="replace"))}
-                details |= {"created": before is None, "formatted": False}
-                if before is not None and max(len(before), len(content)) <= DIFFED_MAX:
-                    details["diff"] = await asyncio.to_thread(_diff, before, content)
-            return text_result(f"Successfully wrote {details['bytes_written']} bytes to {path}", details)
-
-        return evolve(tool, execute=execute)
+        return at_place(self.workspace, tool, "write", self._write_at, tolerant=False)
 
     def editing(self, tool: AgentTool) -> AgentTool:
         """`edit` through the client; `tool` is the one that edits the disk."""
+        return at_place(self.workspace, tool, "write", self._edit_at, tolerant=True)
 
-        async def execute(
-            call_id: str,
-            params: dict[str, Any],
-            signal: AbortSignal | None = None,
-            on_update: OnUpdate | None = None,
-        ) -> AgentToolResult:
-            check_abort(signal)
-            path = required_text(params, "path", "Path is required")
-            with await self.workspace.place(path, "write", tolerant=True) as place:
-                async with self.workspace.writing(place.real):
-                    text = await unless_aborted(self._text(place), signal)
-                    if text is not None:
-                        return await self._edit(place, text, params, signal)
-            return await _on_disk(tool, call_id, params, signal, on_update)
+    async def _read_at(self, call: Call, place: Place) -> AgentToolResult | None:
+        if "byte_offset" in call.params or place.given.endswith(".ipynb"):
+            return None
+        text = await unless_aborted(self._text(place), call.signal)
+        if text is None:
+            return None
+        offset = max(1, optional_number(call.params, "offset", 1, least=-(2**62)))
+        limit = optional_number(call.params, "limit", LINES_MAX, most=LINES_MAX)
+        self.workspace.saw(place.real, await _version(place))
+        return await asyncio.to_thread(_shown, place, text, offset, limit)
 
-        return evolve(tool, execute=execute)
+    async def _write_at(self, call: Call, place: Place) -> AgentToolResult | None:
+        content = required_text(call.params, "content", "Content is required", empty=True)
+        if not _is_text(place):
+            return None
+        async with self.workspace.writing(place.real):
+            before = await unless_aborted(self._text(place), call.signal)
+            if before is not None:
+                self.held(call.id, before)
+            await self._write(place, content, call.signal)
+        details: dict[str, Any] = {"path": place.shown, "bytes_written": len(content.encode(errors="replace"))}
+        details |= {"created": before is None, "formatted": False}
+        if before is not None and max(len(before), len(content)) <= DIFFED_MAX:
+            details["diff"] = await asyncio.to_thread(_diff, before, content)
+        return text_result(f"Successfully wrote {details['bytes_written']} bytes to {place.given}", details)
+
+    async def _edit_at(self, call: Call, place: Place) -> AgentToolResult | None:
+        async with self.workspace.writing(place.real):
+            text = await unless_aborted(self._text(place), call.signal)
+            return None if text is None else await self._edit(place, text, call.params, call.signal)
 
     async def _edit(
         self, place: Place, text: str, params: dict[str, Any], signal: AbortSignal | None
@@ -209,10 +181,3 @@ def _diff(before: str, after: str) -> str:
     from coding_agent.tools import diff
 
     return diff.whole(before, after)
-
-
-async def _on_disk(
-    tool: AgentTool, call_id: str, params: dict[str, Any], signal: AbortSignal | None, on_update: OnUpdate | None
-) -> AgentToolResult:
-    result: AgentToolResult = await tool.execute(call_id, params, signal, on_update)
-    return result

@@ -6,11 +6,12 @@ The terminal is released however the call ends: done, too late, aborted, or kill
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from coding_agent.acp.client_calls import ClientCalls
+from coding_agent.acp.through_client import Call, through_client
 from coding_agent.acp.wire import Refused
 from coding_agent.tools import Workspace
 from coding_agent.tools.aborting import unless_aborted
@@ -19,7 +20,7 @@ from coding_agent.tools.bash import LONGEST_ARGUMENT, TIMEOUT_MS, exit_note, tim
 from coding_agent.tools.environment import QUIET
 from coding_agent.tools.truncate import MAX_BYTES
 from coding_agent.tools.visible_text import plain, reveal
-from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError, is_aborted, text_result
+from lemon_agent import AbortSignal, AgentTool, AgentToolResult, ToolError, is_aborted, text_result
 
 START_S: Final = 60.0
 CLEAN_UP_S: Final = 10.0
@@ -44,21 +45,15 @@ class ClientTerminal:
     def running(self, tool: AgentTool) -> AgentTool:
         """`bash` in a terminal; `tool` is the one that runs programs itself, as it still does on a `pty`."""
 
-        async def execute(
-            call_id: str,
-            params: dict[str, Any],
-            signal: AbortSignal | None = None,
-            on_update: OnUpdate | None = None,
-        ) -> AgentToolResult:
-            if is_aborted(signal):
+        async def run(call: Call) -> AgentToolResult | None:
+            if is_aborted(call.signal):
                 return text_result("Command cancelled.")
-            command = required_text(params, "command", "Command is required")
-            if optional_flag(params, "pty") or len(command) > LONGEST_ARGUMENT // 4:
-                result: AgentToolResult = await tool.execute(call_id, params, signal, on_update)
-                return result
-            return await self._run(call_id, command, timeout_of(params, TIMEOUT_MS), signal)
+            command = required_text(call.params, "command", "Command is required")
+            if optional_flag(call.params, "pty") or len(command) > LONGEST_ARGUMENT // 4:
+                return None
+            return await self._run(call.id, command, timeout_of(call.params, TIMEOUT_MS), call.signal)
 
-        return evolve(tool, execute=execute)
+        return through_client(tool, run)
 
     async def _run(self, call_id: str, command: str, timeout_s: float, signal: AbortSignal | None) -> AgentToolResult:
         try:

@@ -69,6 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         BadUsage: The command line cannot be used, or the protocol's library is missing.
+        BadCredentialFile, LoginRefused: With `login` as the last word nothing was stored.
     """
     import os
     from functools import partial
@@ -80,10 +81,14 @@ def main(argv: Sequence[str]) -> int:
     from coding_agent.hosting.running import prepared, run_host
     from coding_agent.settings import settings_of
 
+    if argv[-1:] == ["login"]:  # an editor runs its own command line with this behind it, in a terminal
+        from coding_agent.credentials.login_command import login
+
+        return login([])
     if find_spec("acp") is None:
         raise BadUsage("the Agent Client Protocol needs the extra `acp`: pip install 'lemon-agents[acp]'")
     arguments = parse(argv)
-    if arguments.prompt is not None:
+    if arguments.prompt is not None or arguments.messages:
         raise BadUsage("with acp the prompts come from the editor")
     if not arguments.keep:
         raise BadUsage("with acp sessions are kept, because the editor may ask for them again; leave out --no-session")

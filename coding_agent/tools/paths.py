@@ -128,6 +128,7 @@ class PathGuard:
         self._outside = outside
         self._approve = approve
         self._readable = [os.path.realpath(each) for each in readable]
+        self._roots: list[str] = []
         self._kernel_devices = {os.stat(each).st_dev for each in KERNEL_FOLDERS[:2] if os.path.isdir(each)}
 
     def allow_reading(self, folder: str | Path) -> None:
@@ -135,6 +136,12 @@ class PathGuard:
         real = os.path.realpath(folder)
         if real not in self._readable:
             self._readable.append(real)
+
+    def work_in(self, folder: str | Path) -> None:
+        """Let this folder be worked in as the workspace is, from now on. Relative paths do not start there."""
+        real = os.path.realpath(folder)
+        if real not in self._roots and not contains(self.root, real):
+            self._roots.append(real)
 
     def shown(self, real: str) -> str:
         """A real path as people should see it."""
@@ -177,8 +184,9 @@ class PathGuard:
     def question(self, place: Place, purpose: Purpose) -> str | None:
         """What `admit` would have to ask about, as a sentence for a person; None when it would ask nothing."""
         deed = "reading" if purpose == "read" else "writing"
-        if place.inside:
-            folder = protected_folder(os.path.relpath(place.real, self.root))
+        root = self.root if place.inside else next((each for each in self._roots if contains(each, place.real)), None)
+        if root is not None:
+            folder = protected_folder(os.path.relpath(place.real, root))
             if purpose == "write" and folder:
                 return f"writing {place.shown} in the protected folder {folder}"
             return None

@@ -2,83 +2,10 @@
 
 import asyncio
 import json
-import os
-from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest_asyncio
-from attrs import define, field
 
 from coding_agent import session_registry
-from coding_agent.acp.agent import Agent
-from coding_agent.application import APPLICATION
-from coding_agent.arguments import parse
-from coding_agent.hosting.running import prepared
-from coding_agent.settings import settings_of
-from lemon_otp import ensure_all_started, exit_signal, stop_all
-
-PATIENCE_S = 20.0
-
-
-@define
-class Connection:
-    """An agent, and what it has written."""
-
-    agent: Agent
-    cwd: str
-    written: list[dict] = field(factory=list)
-    answers: dict[str, Any] = field(factory=dict)
-    _number: int = 0
-    _news: asyncio.Event = field(factory=asyncio.Event)
-
-    def write(self, message: dict) -> None:
-        self.written.append(json.loads(json.dumps(message)))
-        self._news.set()
-
-    async def send(self, **message: Any) -> None:
-        await self.agent.wire.take(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-    async def ask(self, method: str, **params: Any) -> dict:
-        number = await self.post(method, **params)
-        return await self.until(lambda message: message.get("id") == number and "method" not in message)
-
-    async def post(self, method: str, **params: Any) -> str:
-        self._number += 1
-        await self.send(id=f"r{self._number}", method=method, params=params)
-        return f"r{self._number}"
-
-    async def until(self, fits: Any) -> dict:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                self._news.clear()
-                for message in self.written:
-                    if fits(message):
-                        return message
-                await self._news.wait()
-
-    async def open(self, **capabilities: Any) -> str:
-        await self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
-        answer = await self.ask("session/new", cwd=self.cwd, mcpServers=[])
-        return str(answer["result"]["sessionId"])
-
-
-def text(words: str) -> list[dict]:
-    return [{"type": "text", "text": words}]
-
-
-@pytest_asyncio.fixture
-async def connection(runtime, tmp_path, monkeypatch) -> AsyncIterator[Connection]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("LEMON_SESSION_DIR", str(tmp_path / "sessions"))
-    work = tmp_path / "work"
-    work.mkdir()
-    arguments = parse(["--model", "scripted/echo", "--cwd", str(work), "--permission-mode", "full"])
-    await ensure_all_started(APPLICATION)
-    made = Connection(None, str(work))
-    made.agent = Agent(prepared(arguments, settings_of(arguments, os.environ)), made.write)
-    yield made
-    await made.agent.close()
-    await stop_all()
+from lemon_otp import exit_signal
+from tests.coding_agent.acp.support import text
 
 
 async def test_a_session_that_is_killed_fails_its_prompt_and_goes_on_from_its_file(connection):
