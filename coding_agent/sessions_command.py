@@ -22,6 +22,7 @@ from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
 from coding_agent.storage.finding import MEANT, find_session, is_path
+from coding_agent.storage.gist import entry_words, message_words
 from coding_agent.storage.listing import list_sessions
 from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
@@ -151,7 +152,7 @@ def _context(arguments: argparse.Namespace) -> int:
         _say(f"thinking level  {context.thinking_level}")
         _say(f"active tools    {'-' if context.active_tools is None else ', '.join(context.active_tools)}")
         for message in context.messages:
-            _say(f"{message.role:<18}  {_first_line(_words(message))}".rstrip())
+            _say(f"{message.role:<18}  {_first_line(message_words(message))}".rstrip())
     return 0
 
 
@@ -276,25 +277,13 @@ def _node(manager: SessionManager, position: int, depth: int) -> dict[str, Any]:
 
 
 def _gist(manager: SessionManager, position: int) -> str:
-    """One line that says which entry it is."""
-    kind = manager.tree.kinds[position]
-    if kind.startswith("message/"):
-        return _first_line(_words(manager.log.message_at(position)))
-    data = manager.log.entry_data(position)
-    own = {key: value for key, value in data.items() if key not in ("type", "id", "parentId", "timestamp")}
-    said = own.get("summary") or own.get("content") if kind != "custom" else None
-    return _first_line(said if isinstance(said, str) else json.dumps(own, ensure_ascii=False) if own else "")
-
-
-def _words(message: Any) -> str:
-    for member in ("summary", "command"):
-        if isinstance(found := getattr(message, member, None), str):
-            return found
-    content = getattr(message, "content", "")
-    if isinstance(content, str):
-        return content
-    parts = [getattr(block, "text", "") or getattr(block, "name", "") or f"[{block.type}]" for block in content]
-    return " ".join(parts) or str(getattr(message, "error_message", "") or "")
+    """One line that says which entry it is: its words, or what it holds."""
+    words = entry_words(manager, position)
+    if not words and not manager.tree.kinds[position].startswith("message/"):
+        data = manager.log.entry_data(position)
+        own = {key: value for key, value in data.items() if key not in ("type", "id", "parentId", "timestamp")}
+        words = json.dumps(own, ensure_ascii=False) if own else ""
+    return _first_line(words)
 
 
 def _first_line(text: str, limit: int = 80) -> str:

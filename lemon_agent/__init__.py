@@ -60,7 +60,15 @@ from lemon_agent.loop.config import (
     convert_to_llm,
 )
 from lemon_agent.loop.loop import agent_loop, agent_loop_continue
-from lemon_agent.loop.transcript import Violation, dangling_calls, interrupted_result, repaired, violations
+from lemon_agent.loop.transcript import (
+    UNFINISHED,
+    Violation,
+    dangling_calls,
+    interrupted_result,
+    repaired,
+    violations,
+    with_usable_calls,
+)
 from lemon_agent.outbox import Delivery, Flush, Outbox
 from lemon_agent.process_groups import process_group
 from lemon_agent.proxy import ProxyStream
@@ -85,6 +93,7 @@ __all__ = [
     "APPLICATION",
     "KEEP",
     "TERMINALS",
+    "UNFINISHED",
     "AbortSignal",
     "AfterToolCall",
     "Agent",
@@ -174,4 +183,5 @@ __all__ = [
     "text_result",
     "user_message",
     "violations",
+    "with_usable_calls",
 ]

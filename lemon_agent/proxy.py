@@ -21,6 +21,7 @@ from lemon_ai import (
     StreamEvent,
     StreamOptions,
     message_to_wire,
+    model_to_wire,
     redact,
     usage_from_wire,
 )
@@ -163,7 +164,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> dict
     """What the proxy is sent: model, conversation and options in the spelling of the wire. No credential is in it."""
     wanted = {"temperature": options.temperature, "maxTokens": options.max_tokens, "reasoning": options.reasoning}
     return {
-        "model": _model(model),
+        "model": model_to_wire(model),
         "context": {
             "systemPrompt": context.system_prompt,
             "messages": [_message(message) for message in context.messages],
@@ -173,27 +174,6 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> dict
             ],
         },
         "options": {name: value for name, value in wanted.items() if value is not None},
-    }
-
-
-def _model(model: Model) -> dict[str, Any]:
-    cost = model.cost
-    return {
-        "id": model.id,
-        "name": model.name,
-        "api": model.api.replace("_", "-"),
-        "provider": model.provider,
-        "baseUrl": model.base_url,
-        "reasoning": model.reasoning,
-        "input": list(model.input),
-        "cost": {
-            "input": cost.input,
-            "output": cost.output,
-            "cacheRead": cost.cache_read,
-            "cacheWrite": cost.cache_write,
-        },
-        "contextWindow": model.context_window,
-        "maxTokens": model.max_tokens,
     }
 
 

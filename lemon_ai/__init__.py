@@ -7,7 +7,14 @@ from lemon_ai.circuit import BreakerPolicy, Circuit
 from lemon_ai.circuit_breaker import CircuitBreaker
 from lemon_ai.classify import is_context_overflow
 from lemon_ai.client import complete, stream
-from lemon_ai.codec import block_to_wire, message_from_wire, message_to_wire, usage_from_wire, usage_to_wire
+from lemon_ai.codec import (
+    block_to_wire,
+    message_from_wire,
+    message_to_wire,
+    model_to_wire,
+    usage_from_wire,
+    usage_to_wire,
+)
 from lemon_ai.compacting_client import CompactingClient, CompactionPolicy
 from lemon_ai.context_compactor import Compacted, compact, estimate_tokens
 from lemon_ai.discovery import discover
@@ -215,6 +222,7 @@ __all__ = [
     "key_variables",
     "message_from_wire",
     "message_to_wire",
+    "model_to_wire",
     "models",
     "new_context",
     "parse_partial",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from lemon_ai.environment import canonical
 from lemon_ai.errors import BadMessage
@@ -33,6 +33,9 @@ from lemon_ai.messages import (
     UserMessage,
 )
 
+if TYPE_CHECKING:
+    from lemon_ai.models.model import Model
+
 Json = dict[str, Any]
 T = TypeVar("T")
 
@@ -49,6 +52,22 @@ _USAGE: Final = (
 _COST: Final = (*_USAGE[:4], ("total", "total"))
 _COUNTS: Final = itemgetter(*(theirs for _, theirs in _USAGE))
 _PRICES: Final = itemgetter(*(theirs for _, theirs in _COST))
+
+
+def model_to_wire(model: Model) -> Json:
+    """A model as a JSON object: what it is and costs, and where it answers; nothing of how it is spoken to."""
+    return {
+        "id": model.id,
+        "name": model.name,
+        "api": model.api.replace("_", "-"),
+        "provider": model.provider.replace("_", "-"),
+        "baseUrl": model.base_url,
+        "reasoning": model.reasoning,
+        "input": list(model.input),
+        "cost": {theirs: getattr(model.cost, ours) for ours, theirs in _USAGE[:4]},
+        "contextWindow": model.context_window,
+        "maxTokens": model.max_tokens,
+    }
 
 
 def message_to_wire(message: Message) -> Json:

@@ -38,9 +38,9 @@ from lemon_otp.supervision import (
     TerminateChild,
     WhichChildren,
     check_limits,
-    default_id,
     raised,
     refusal,
+    supervisor_spec,
 )
 
 
@@ -143,15 +143,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         async def start() -> Pid:
             return await cls.start_link(name=name, **options)
 
-        return ChildSpec(
-            id=default_id(cls, name) if id is None else id,
-            start=start,
-            restart=restart,
-            shutdown=shutdown,
-            kind="supervisor",
-            significant=significant,
-            module=cls.__module__,
-        )
+        return supervisor_spec(cls, start, name, id, restart=restart, shutdown=shutdown, significant=significant)
 
     @staticmethod
     async def start_child(supervisor: Address, spec: ChildSpec, *, timeout_s: float | None = None) -> Pid:

@@ -16,6 +16,7 @@ from lemon_otp.errors import BadArgument, NoRegistry
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.process import current_process
 from lemon_otp.restarts import Backoff, Strategy
+from lemon_otp.supervision import supervisor_spec
 from lemon_otp.supervisor import Supervisor
 
 PartitionFunction: TypeAlias = Callable[[int], ChildSpec]
@@ -129,14 +130,7 @@ class PartitionSupervisor:
         async def start() -> Pid:
             return await PartitionSupervisor.start_link(child, name=name, **options)
 
-        return ChildSpec(
-            id=name if id is None else id,
-            start=start,
-            restart=restart,
-            shutdown="infinity",
-            kind="supervisor",
-            module=__name__,
-        )
+        return supervisor_spec(PartitionSupervisor, start, name, id, restart=restart)
 
     @staticmethod
     def partitions(name: str) -> int:

@@ -26,6 +26,7 @@ from lemon_otp.pid import Pid
 from lemon_otp.process import current_process
 from lemon_otp.registry_entries import ANY, KEY_KINDS, DuplicateEntries, Entry, KeyKind, UniqueEntries, matches
 from lemon_otp.scheduler import CURRENT, Scheduler
+from lemon_otp.supervision import supervisor_spec
 from lemon_otp.supervisor import Supervisor
 
 
@@ -205,14 +206,7 @@ class Registry:
         async def start() -> Pid:
             return await Registry.start_link(name, keys=keys, partitions=partitions, listeners=listeners)
 
-        return ChildSpec(
-            id=name if id is None else id,
-            start=start,
-            restart=restart,
-            shutdown="infinity",
-            kind="supervisor",
-            module=__name__,
-        )
+        return supervisor_spec(Registry, start, name, id, restart=restart)
 
     # Registering: for the calling process.
 

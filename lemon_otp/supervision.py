@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from lemon_otp.child_spec import ChildSpec
+from lemon_otp.child_spec import ChildSpec, Restart, Shutdown, StartFunction
 from lemon_otp.errors import BadArgument
 from lemon_otp.gen_server import Request
 from lemon_otp.pid import Name
@@ -76,6 +76,28 @@ def raised(answer: Any) -> Any:
 def default_id(cls: type, name: Name | None) -> Any:
     """The id of a supervisor among the children of another: its name, else the last part of its module's path."""
     return name if isinstance(name, str) else cls.__module__.rsplit(".", 1)[-1]
+
+
+def supervisor_spec(
+    cls: type,
+    start: StartFunction,
+    name: Name | None,
+    id: Any,  # noqa: A002 - the name that child specifications have for it
+    *,
+    restart: Restart,
+    shutdown: Shutdown = "infinity",
+    significant: bool = False,
+) -> ChildSpec:
+    """How another supervisor starts one of this class; its id is by default its name, see `default_id`."""
+    return ChildSpec(
+        id=default_id(cls, name) if id is None else id,
+        start=start,
+        restart=restart,
+        shutdown=shutdown,
+        kind="supervisor",
+        significant=significant,
+        module=cls.__module__,
+    )
 
 
 def check_limits(max_restarts: int, max_seconds: float) -> None:

@@ -39,9 +39,9 @@ from lemon_otp.supervision import (
     TerminateChild,
     WhichChildren,
     check_limits,
-    default_id,
     raised,
     refusal,
+    supervisor_spec,
 )
 
 
@@ -111,15 +111,7 @@ class Supervisor(GenServer[Options, SupervisorRequest, TryAgain, Family]):
         async def start() -> Pid:
             return await cls.start_link(children, name=name, **options)
 
-        return ChildSpec(
-            id=default_id(cls, name) if id is None else id,
-            start=start,
-            restart=restart,
-            shutdown=shutdown,
-            kind="supervisor",
-            significant=significant,
-            module=cls.__module__,
-        )
+        return supervisor_spec(cls, start, name, id, restart=restart, shutdown=shutdown, significant=significant)
 
     @staticmethod
     async def start_child(supervisor: Address, spec: ChildSpec, *, timeout_s: float | None = None) -> Pid:

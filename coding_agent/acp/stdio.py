@@ -12,10 +12,11 @@ from typing import Final
 
 from coding_agent.acp.agent import Agent
 from coding_agent.errors import CodingAgentError
-from coding_agent.hosting.running import HostRun, Interrupted
+from coding_agent.hosting.running import HostRun
 from coding_agent.rpc.framing import LINE_BYTES_MAX, LineSplitter, encode
-from coding_agent.rpc.pipes import InputEnded, InputPipe, OutputClosed, OutputPipe, Received, take_standard_streams
-from lemon_otp import CallFailed, receive, self_pid
+from coding_agent.rpc.pipes import InputPipe, OutputPipe, take_standard_streams
+from coding_agent.rpc.stdio import read_until_gone
+from lemon_otp import CallFailed, self_pid
 
 BACKLOG_MAX: Final = 512 * 1024 * 1024
 """A client that leaves so much unread is gone for us."""
@@ -31,8 +32,14 @@ async def run_acp(incoming: int, outgoing: int, host: HostRun) -> int:
         _log.info("%s", notice)
     output = OutputPipe(outgoing, self_pid())
     agent = Agent(host, lambda message: output.write(encode(message)))
+    splitter = LineSplitter(LINE_BYTES_MAX)
+
+    async def feed(data: bytes | None) -> None:
+        for line in splitter.finish() if data is None else splitter.feed(data):
+            await agent.wire.take(line)
+
     try:
-        code = await _serve(agent, InputPipe(incoming, self_pid()), output)
+        code = await read_until_gone(InputPipe(incoming, self_pid()), output, feed, BACKLOG_MAX)
         with suppress(CodingAgentError, CallFailed, TimeoutError):
             async with asyncio.timeout(ENDING_S):
                 await agent.close()
@@ -40,28 +47,6 @@ async def run_acp(incoming: int, outgoing: int, host: HostRun) -> int:
     finally:
         output.close()
     return code
-
-
-async def _serve(agent: Agent, incoming: InputPipe, output: OutputPipe) -> int:
-    splitter = LineSplitter(LINE_BYTES_MAX)
-    while True:
-        match await receive():
-            case Received(data):
-                incoming.taken()
-                for line in splitter.feed(data):
-                    await agent.wire.take(line)
-                if output.backlog > BACKLOG_MAX:
-                    _log.warning("the client does not read: %d bytes wait", output.backlog)
-                    return 1
-            case InputEnded():
-                for line in splitter.finish():
-                    await agent.wire.take(line)
-                return 0
-            case OutputClosed(reason):
-                _log.info("nobody reads the output: %s", reason)
-                return 0
-            case Interrupted():
-                return 130
 
 
 def main(argv: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coding_agent.exporting.branches import Group
@@ -17,6 +17,7 @@ from coding_agent.messages import (
     UnknownMessage,
     content_from_json,
 )
+from coding_agent.storage.gist import entry_words
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.storage.stamps import iso, parse_iso
 from lemon_ai import (
@@ -48,12 +49,7 @@ def render(manager: SessionManager, cleaner: Cleaner, group: Group) -> Iterator[
 
 def gist(manager: SessionManager, cleaner: Cleaner, position: int, limit: int = 100) -> str:
     """One line that says which entry it is, safe for HTML."""
-    if manager.tree.kinds[position].startswith("message/"):
-        message = _message(manager, position)
-        return cleaner.line(" ".join(_words(message)), limit)
-    data = manager.log.entry_data(position)
-    said = data.get("summary") or data.get("content")
-    return cleaner.line(said if isinstance(said, str) else "", limit)
+    return cleaner.line(entry_words(manager, position), limit)
 
 
 def moment(milliseconds: int) -> str:
@@ -65,16 +61,6 @@ def _message(manager: SessionManager, position: int) -> Any:
     if not manager.tree.kinds[position].startswith("message/"):
         return None
     return manager.log.message_at(position)
-
-
-def _words(message: Any) -> Iterable[str]:
-    for member in ("summary", "command"):
-        if isinstance(found := getattr(message, member, None), str):
-            return [found]
-    content = getattr(message, "content", "")
-    if isinstance(content, str):
-        return [content]
-    return [getattr(block, "text", "") or getattr(block, "name", "") for block in content]
 
 
 def _of_message(

@@ -442,6 +442,13 @@ class Desk:
         async with self._in_turn() as pid:
             return await client.abort(pid)
 
+    async def abort_all(self) -> None:
+        """Abort the run and the user's own command, and answer open questions with a no; what there was is stored."""
+        self.bash.abort()
+        if self.has_session:
+            self.dialogs.refuse_all()
+            await self.abort()
+
     async def compact(self, instructions: str | None = None) -> CompactionEnd:
         """Make the conversation shorter now, and wait until that is done; see `client.compact`."""
         return await client.compact(await self.pid(), instructions)

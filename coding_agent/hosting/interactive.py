@@ -80,10 +80,7 @@ async def _stop(desk: Desk) -> None:
     """Whoever leaves leaves nothing running: it is aborted, and what there was is stored."""
     with suppress(CodingAgentError, CallFailed, TimeoutError):
         async with asyncio.timeout(ENDING_S):
-            desk.bash.abort()
-            if desk.has_session:
-                desk.dialogs.refuse_all()
-                await desk.abort()
+            await desk.abort_all()
 
 
 async def _submit(desk: Desk, prompts: Sequence[Prompted]) -> None:

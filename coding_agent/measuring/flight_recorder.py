@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from coding_agent import event_names
 from coding_agent.credentials import known_secrets
 from coding_agent.logs import LOGGERS, log_file
 from lemon_ai import redact
@@ -23,25 +24,22 @@ FILES_MAX: Final = 20
 CRASH_FOLDER: Final = "crashes"
 
 EVENTS: Final = (
-    ("lemon_ai", "dispatcher", "rejected"),
-    ("lemon_ai", "model_call", "start"),
-    ("lemon_ai", "model_call", "stop"),
-    ("lemon_ai", "retry_helper", "retry"),
-    ("lemon_ai", "circuit_breaker", "opened"),
-    ("lemon_ai", "circuit_breaker", "reopened"),
-    ("lemon_ai", "circuit_breaker", "half_opened"),
-    ("lemon_ai", "circuit_breaker", "closed"),
-    ("lemon_agent", "loop", "start"),
-    ("lemon_agent", "loop", "end"),
-    ("lemon_agent", "tool_task", "start"),
-    ("lemon_agent", "tool_task", "end"),
-    ("lemon_agent", "tool_task", "error"),
-    ("lemon_agent", "tool_task", "orphaned"),
-    ("lemon_agent", "subagent", "spawn"),
-    ("lemon_agent", "subagent", "end"),
-    ("coding_agent", "permission", "asked"),
-    ("coding_agent", "permission", "decided"),
-    ("coding_agent", "subagent", "start"),
+    event_names.CALL_REJECTED,
+    event_names.CALL_START,
+    event_names.CALL_STOP,
+    event_names.CALL_RETRY,
+    *event_names.BREAKER_CHANGES,
+    event_names.RUN_START,
+    event_names.RUN_END,
+    event_names.TOOL_START,
+    event_names.TOOL_END,
+    event_names.TOOL_ERROR,
+    event_names.TOOL_ORPHANED,
+    event_names.AGENT_SPAWNED,
+    event_names.AGENT_ENDED,
+    event_names.PERMISSION_ASKED,
+    event_names.PERMISSION_DECIDED,
+    event_names.SUBAGENT_START,
 )
 """What a host remembers beside what happens to processes. None of it holds prompts, answers or arguments."""
 

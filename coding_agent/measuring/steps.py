@@ -12,22 +12,11 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
+from coding_agent import event_names
 from lemon_otp import Pid, self_pid, telemetry, wall_ms
 
 Kind: TypeAlias = Literal["run", "turn", "model", "tool"]
 
-EVENTS: Final = (
-    ("lemon_agent", "loop", "start"),
-    ("lemon_agent", "loop", "state_transition"),
-    ("lemon_agent", "loop", "end"),
-    ("lemon_agent", "tool_task", "start"),
-    ("lemon_agent", "tool_task", "entered"),
-    ("lemon_agent", "tool_task", "end"),
-    ("lemon_agent", "tool_task", "error"),
-    ("lemon_ai", "model_call", "start"),
-    ("lemon_ai", "model_call", "stop"),
-    ("coding_agent", "subagent", "start"),
-)
 WELL: Final = ("completed", "stopped")
 """Outcomes of a run that are no failure."""
 ANNOUNCED_MAX: Final = 1000
@@ -78,22 +67,22 @@ class Steps:
         self._processes: WeakKeyDictionary[Pid, Step] = WeakKeyDictionary()  # whoever may still ask is still held
         self._announced: dict[str, tuple[Step, str]] = {}
         self._takers: dict[tuple[str, ...], Callable[[Mapping[str, Any], Mapping[str, Any]], None]] = {
-            EVENTS[0]: self._run_began,
-            EVENTS[1]: self._state_changed,
-            EVENTS[2]: self._run_ended,
-            EVENTS[3]: self._tool_began,
-            EVENTS[4]: self._tool_entered,
-            EVENTS[5]: self._tool_ended,
-            EVENTS[6]: self._tool_ended,
-            EVENTS[7]: self._model_began,
-            EVENTS[8]: self._model_ended,
-            EVENTS[9]: self._subagent_announced,
+            event_names.RUN_START: self._run_began,
+            event_names.RUN_STATE: self._state_changed,
+            event_names.RUN_END: self._run_ended,
+            event_names.TOOL_START: self._tool_began,
+            event_names.TOOL_ENTERED: self._tool_entered,
+            event_names.TOOL_END: self._tool_ended,
+            event_names.TOOL_ERROR: self._tool_ended,
+            event_names.CALL_START: self._model_began,
+            event_names.CALL_STOP: self._model_ended,
+            event_names.SUBAGENT_START: self._subagent_announced,
         }
         self._handler_id: str | None = None
 
     def start(self, handler_id: str) -> None:
         """Follow from now on, as the telemetry handler of this id. Raises `AlreadyRegistered`."""
-        telemetry.attach_many(handler_id, EVENTS, self._handle)
+        telemetry.attach_many(handler_id, self._takers, self._handle)
         self._handler_id = handler_id
 
     def stop(self) -> None:

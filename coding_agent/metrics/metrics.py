@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import define, field
 
+from coding_agent import event_names
+from coding_agent.event_names import EventName
 from coding_agent.metrics import series
 from coding_agent.metrics.living import Living
-from coding_agent.metrics.series import LABELS_MAX, Event
+from coding_agent.metrics.series import LABELS_MAX
 from lemon_otp import Pid, introspect, monotonic_s, self_pid, telemetry
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Metrics:
     registry: "CollectorRegistry"
     _seen: dict[str, set[str]] = field(factory=dict)
     _began: dict[tuple[Pid, Any], float] = field(factory=dict)
-    _takers: dict[Event, Taker] = field(factory=dict)
+    _takers: dict[EventName, Taker] = field(factory=dict)
 
     @classmethod
     def start(cls) -> "Metrics":
@@ -84,8 +86,8 @@ class Metrics:
         opened = Gauge(
             "lemon_breaker_open", "1 from opening until the breaker has closed.", ["provider"], registry=registry
         )
-        for change in series.BREAKER_CHANGES:
-            self._takers[(*series.BREAKER, change)] = _breaker_taker(self, changes, opened, change)
+        for event in event_names.BREAKER_CHANGES:
+            self._takers[event] = _breaker_taker(self, changes, opened, event[-1])
 
     def _take_runs_and_tools(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram
@@ -101,7 +103,7 @@ class Metrics:
             for key in [key for key in self._began if key[0] is loop]:  # calls of a loop that was killed
                 del self._began[key]
 
-        tool_counted, tool_failed = self._takers[series.TOOL_START], self._takers[series.TOOL_ERROR]
+        tool_counted, tool_failed = self._takers[event_names.TOOL_START], self._takers[event_names.TOOL_ERROR]
         tool_seconds: dict[Any, Histogram] = {}
 
         def tool_began(measured: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -124,10 +126,10 @@ class Metrics:
             tool_failed(measured, metadata)
             tool_ended(measured, metadata)
 
-        self._takers[series.RUN_END] = run_ended
-        self._takers[series.TOOL_START] = tool_began
-        self._takers[series.TOOL_END] = tool_ended
-        self._takers[series.TOOL_ERROR] = tool_broke
+        self._takers[event_names.RUN_END] = run_ended
+        self._takers[event_names.TOOL_START] = tool_began
+        self._takers[event_names.TOOL_END] = tool_ended
+        self._takers[event_names.TOOL_ERROR] = tool_broke
 
     def _take_model_calls(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
@@ -166,7 +168,7 @@ class Metrics:
             if measured["cost"] > 0:
                 cost.labels(*labels).inc(measured["cost"])
 
-        self._takers[series.MODEL_CALL_STOP] = call_ended
+        self._takers[event_names.CALL_STOP] = call_ended
 
     def _take_lag(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram
@@ -177,11 +179,11 @@ class Metrics:
             buckets=series.LAG_SECONDS,
             registry=registry,
         )
-        self._takers[series.LAG] = lambda measured, _: lag.observe(measured["lag_s"])
+        self._takers[event_names.LOOP_LAG] = lambda measured, _: lag.observe(measured["lag_s"])
 
     # The handler.
 
-    def _handle(self, event: Event, measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any) -> None:
+    def _handle(self, event: EventName, measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any) -> None:
         self._takers[event](measurements, metadata)
 
     def _counting(self, counter: "Counter", count: series.Count) -> Taker:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import field
 
-from coding_agent import session_registry
+from coding_agent import event_names, session_registry
 from lemon_otp import Pid, alive, current_runtime, define, introspect, monotonic_s, repl, self_pid, telemetry
 
 HANDLER_ID: Final = "coding_agent.ledger"
@@ -18,22 +18,6 @@ SESSIONS_MAX: Final = 10_000
 """Sessions whose sums are kept; the one that was used longest ago goes first."""
 CHILD_TOOLS: Final = frozenset({"task", "agent", "ask_parent"})
 """Tools that wait for another agent."""
-
-LOOP_START: Final = ("lemon_agent", "loop", "start")
-LOOP_END: Final = ("lemon_agent", "loop", "end")
-CALL_START: Final = ("lemon_ai", "model_call", "start")
-CALL_STOP: Final = ("lemon_ai", "model_call", "stop")
-TOOL_START: Final = ("lemon_agent", "tool_task", "start")
-TOOL_ENTERED: Final = ("lemon_agent", "tool_task", "entered")
-TOOL_END: Final = ("lemon_agent", "tool_task", "end")
-TOOL_ERROR: Final = ("lemon_agent", "tool_task", "error")
-ASKED: Final = ("coding_agent", "permission", "asked")
-DECIDED: Final = ("coding_agent", "permission", "decided")
-SUBAGENT: Final = ("coding_agent", "subagent", "start")
-EVENTS: Final = (
-    LOOP_START, LOOP_END, CALL_START, CALL_STOP, TOOL_START, TOOL_ENTERED, TOOL_END, TOOL_ERROR, ASKED, DECIDED,
-    SUBAGENT,
-)  # fmt: skip
 
 Event: TypeAlias = tuple[str, ...]
 Mapped: TypeAlias = Mapping[str, Any]
@@ -125,17 +109,17 @@ class Ledger:
     def _takers(self) -> Mapping[telemetry.EventName, telemetry.Handler]:
         """A handler for each event: what it is need not be found out again at each."""
         return {
-            LOOP_START: self._run_began,
-            LOOP_END: self._run_ended,
-            CALL_START: self._call_began,
-            CALL_STOP: self._call_ended,
-            TOOL_START: self._tool_began,
-            TOOL_ENTERED: self._tool_entered,
-            TOOL_END: self._tool_ended,
-            TOOL_ERROR: self._tool_ended,
-            ASKED: self._asked,
-            DECIDED: self._decided,
-            SUBAGENT: self._subagent_began,
+            event_names.RUN_START: self._run_began,
+            event_names.RUN_END: self._run_ended,
+            event_names.CALL_START: self._call_began,
+            event_names.CALL_STOP: self._call_ended,
+            event_names.TOOL_START: self._tool_began,
+            event_names.TOOL_ENTERED: self._tool_entered,
+            event_names.TOOL_END: self._tool_ended,
+            event_names.TOOL_ERROR: self._tool_ended,
+            event_names.PERMISSION_ASKED: self._asked,
+            event_names.PERMISSION_DECIDED: self._decided,
+            event_names.SUBAGENT_START: self._subagent_began,
         }
 
     # The telemetry handlers.

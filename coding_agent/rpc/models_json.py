@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from coding_agent.models.user_models import UserModels
-from lemon_ai import Model, redact
+from lemon_ai import Model, model_to_wire, redact
 
 LEVELS: Final = ("off", "minimal", "low", "medium", "high")
 EXTRA_LEVELS: Final = ("xhigh", "max")
@@ -14,24 +14,7 @@ ALL_LEVELS: Final = (*LEVELS, *EXTRA_LEVELS)
 
 def model_to_json(model: Model) -> dict[str, Any]:
     """A model as an object; providers and wire formats are spelled with hyphens, an address is without its secrets."""
-    cost = model.cost
-    return {
-        "id": model.id,
-        "name": model.name,
-        "api": model.api.replace("_", "-"),
-        "provider": model.provider.replace("_", "-"),
-        "baseUrl": redact(model.base_url),
-        "reasoning": model.reasoning,
-        "input": list(model.input),
-        "cost": {
-            "input": cost.input,
-            "output": cost.output,
-            "cacheRead": cost.cache_read,
-            "cacheWrite": cost.cache_write,
-        },
-        "contextWindow": model.context_window,
-        "maxTokens": model.max_tokens,
-    }
+    return {**model_to_wire(model), "baseUrl": redact(model.base_url)}
 
 
 def available(known: UserModels, current: Model) -> list[Model]:

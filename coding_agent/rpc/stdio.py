@@ -6,6 +6,7 @@ client that does not read is left out where a later event says the same, and the
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -46,8 +47,12 @@ async def run_rpc(host: HostRun, incoming: int, outgoing: int) -> int:
     )
     desk.tell_notices()
     code = 0
+
+    async def feed(data: bytes | None) -> None:
+        client.finish() if data is None else client.feed(data)
+
     try:
-        code = await _serve(client, InputPipe(incoming, self_pid()), output)
+        code = await read_until_gone(InputPipe(incoming, self_pid()), output, feed, BACKLOG_MAX)
         await _end(desk, client)
     finally:
         client.connection.close()
@@ -56,17 +61,20 @@ async def run_rpc(host: HostRun, incoming: int, outgoing: int) -> int:
     return code
 
 
-async def _serve(client: LineClient, incoming: InputPipe, output: OutputPipe) -> int:
+async def read_until_gone(
+    incoming: InputPipe, output: OutputPipe, feed: Callable[[bytes | None], Awaitable[None]], backlog_max: int
+) -> int:
+    """Pass on what comes, then None, until the client goes or does not read any more; the exit code."""
     while True:
         match await receive():
             case Received(data):
                 incoming.taken()
-                client.feed(data)
-                if output.backlog > BACKLOG_MAX:
+                await feed(data)
+                if output.backlog > backlog_max:
                     _log.warning("the client does not read: %d bytes wait", output.backlog)
                     return 1
             case InputEnded():
-                client.finish()
+                await feed(None)
                 return 0
             case OutputClosed(reason):
                 _log.info("nobody reads the output: %s", reason)
@@ -79,8 +87,5 @@ async def _end(desk: Desk, client: LineClient) -> None:
     """Let what was asked be answered; what runs on is aborted."""
     with suppress(CodingAgentError, CallFailed, TimeoutError):
         async with asyncio.timeout(ENDING_S):
-            desk.bash.abort()
-            if desk.has_session:
-                desk.dialogs.refuse_all()
-                await desk.abort()
+            await desk.abort_all()
             await client.connection.settled()

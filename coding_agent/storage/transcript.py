@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
+from lemon_agent import UNFINISHED, with_usable_calls
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 
 INTERRUPTED_TEXT: Final = (
     "The tool call was interrupted before a result was recorded. It may or may not have taken effect."
 )
-_UNFINISHED: Final = frozenset({"error", "aborted", "redirected"})
 INTERRUPTED_DETAILS: Final[Mapping[str, Any]] = {"restored_session_repair": True, "reason": "interrupted_tool_call"}
 
 
@@ -43,7 +43,7 @@ def repair(messages: Sequence[Any]) -> Repaired:
     """
     if is_well_formed(messages):
         return Repaired(tuple(messages), (), ())
-    messages = [_with_usable_calls(message) for message in messages]
+    messages = [with_usable_calls(each) if isinstance(each, AssistantMessage) else each for each in messages]
     results = _results_by_owner(messages)
     repaired: list[Any] = []
     added: list[ToolResultMessage] = []
@@ -80,7 +80,7 @@ def is_well_formed(messages: Iterable[Any]) -> bool:
                     if block.id in awaited or not block.id.strip():
                         return False
                     awaited.add(block.id)
-            required = message.stop_reason not in _UNFINISHED
+            required = message.stop_reason not in UNFINISHED
     return not (awaited and required)
 
 
@@ -120,21 +120,7 @@ def _answers(
     calls = {block.id: block for block in message.content if isinstance(block, ToolCall)}
     found = (results[index, call_id] for call_id in calls if (index, call_id) in results)
     stored = [result for _, result in sorted(found, key=lambda pair: pair[0])]
-    if message.stop_reason in _UNFINISHED:
+    if message.stop_reason in UNFINISHED:
         return stored, ()
     missing = [call for call_id, call in calls.items() if (index, call_id) not in results]
     return stored, tuple(interrupted(call, message.timestamp) for call in missing)
-
-
-def _with_usable_calls(message: Any) -> Any:
-    if not isinstance(message, AssistantMessage):
-        return message
-    seen: set[str] = set()
-    content = []
-    for block in message.content:
-        if isinstance(block, ToolCall):
-            if not block.id.strip() or block.id in seen:
-                continue
-            seen.add(block.id)
-        content.append(block)
-    return message if len(content) == len(message.content) else evolve(message, content=content)

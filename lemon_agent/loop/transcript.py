@@ -148,7 +148,7 @@ def repaired(messages: Iterable[Any], *, note: str = INTERRUPTED) -> tuple[Any, 
             continue
         settle()
         if isinstance(message, AssistantMessage):
-            message = _with_usable_calls(message)
+            message = with_usable_calls(message)
             owed.update((block.id, block) for block in message.content if isinstance(block, ToolCall))
             required = message.stop_reason not in UNFINISHED
         asked = frozenset(owed)
@@ -175,7 +175,8 @@ def dangling_calls(messages: Sequence[Any]) -> tuple[ToolCall, ...]:
     return ()
 
 
-def _with_usable_calls(message: AssistantMessage) -> AssistantMessage:
+def with_usable_calls(message: AssistantMessage) -> AssistantMessage:
+    """The message without calls that no result can be told to: their id is empty, or came before in it."""
     seen: set[str] = set()
     content = []
     for block in message.content:

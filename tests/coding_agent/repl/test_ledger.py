@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from coding_agent.event_names import CALL_START, CALL_STOP, PERMISSION_ASKED, PERMISSION_DECIDED, RUN_END, RUN_START
 from coding_agent.repl import ledger as ledger_module
-from coding_agent.repl.ledger import ASKED, CALL_START, CALL_STOP, DECIDED, LOOP_END, LOOP_START, Ledger, ledger
+from coding_agent.repl.ledger import Ledger, ledger
 from lemon_otp import annotate, exit_signal, introspect, receive, repl, send, spawn, telemetry
 from lemon_otp.testing import FakeClock, settle
 
@@ -20,7 +21,7 @@ class Loop:
 
     def __init__(self, session_id: str) -> None:
         self.pid = spawn(self.run, label=f"loop[{session_id}]")
-        self.say(LOOP_START, session_id=session_id, model="m")
+        self.say(RUN_START, session_id=session_id, model="m")
 
     async def run(self) -> None:
         while True:
@@ -80,9 +81,9 @@ async def test_a_run_that_waits_for_a_person_or_for_a_child_says_so(kept: Ledger
     """Permission goes before everything; tools that wait for another agent are no tools at work."""
     loop = Loop("s1")
     loop.say((*TOOL, "start"), tool_name="bash", tool_call_id="c1")
-    loop.say(ASKED, tool_name="bash", tool_call_id="c1")
+    loop.say(PERMISSION_ASKED, tool_name="bash", tool_call_id="c1")
     assert (await shown(kept, loop)).shown == {"phase": "permission", "tool": "bash"}
-    loop.say(DECIDED, tool_name="bash", tool_call_id="c1", decision="allowed")
+    loop.say(PERMISSION_DECIDED, tool_name="bash", tool_call_id="c1", decision="allowed")
     assert (await shown(kept, loop)).shown == {"phase": "tool", "tool": "bash"}
     loop.say((*TOOL, "error"), tool_name="bash", tool_call_id="c1")
     for number in range(2):
@@ -106,7 +107,7 @@ async def test_what_a_session_uses_up_is_added_up(kept: Ledger) -> None:
         loop = Loop("s1")
         loop.say(CALL_START, call_id=1)
         loop.say(CALL_STOP, usage(input=10, output=5, cache_read=100), call_id=1)
-        loop.say(LOOP_END)
+        loop.say(RUN_END)
         await settle()
     telemetry.execute(CALL_STOP, usage(input=1), {"call_id": 99})
     used = kept.used["s1"]
