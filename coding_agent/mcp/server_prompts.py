@@ -17,7 +17,7 @@ from coding_agent.mcp.results import IMAGES_MAX, prompt_part, resource_result
 from coding_agent.mcp.standing import Reachable, Standing
 from coding_agent.tools.truncate import HeadTail
 from coding_agent.tools.visible_text import plain, reveal
-from lemon_agent.security import external_content
+from lemon_agent import external_content
 from lemon_ai import ImageContent, TextContent
 
 MENTIONS_MAX: Final = 10

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from coding_agent.errors import BadUsage
 from coding_agent.mcp.asks import Backing
-from coding_agent.mcp.at_start import SessionServers, servers_of
+from coding_agent.mcp.companion import SessionServers, servers_of
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_server import Reconnect

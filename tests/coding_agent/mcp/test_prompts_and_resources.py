@@ -12,9 +12,9 @@ from coding_agent.mcp.at_start import (
     addresses_at_servers,
     prompts_of_servers,
     servers_settled,
-    standing_of,
     typed_for_servers,
 )
+from coding_agent.mcp.companion import standing_of
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.listing import Offer, PromptArgument, ServerPrompt, ServerResource
 from coding_agent.mcp.server_prompts import arguments_of, mentioned, usage_of
