@@ -17,10 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import evolve
+
 from coding_agent.events import PermissionAsked, PermissionDecided
 from lemon_agent import AbortSignal, BeforeToolCall, Block
 from lemon_ai import redact
-from lemon_otp import Pid, telemetry, wall_ms
+from lemon_otp import Pid, at_exit, telemetry, wall_ms
 
 if TYPE_CHECKING:
     from coding_agent.permissions.actions import ToolUse
@@ -80,6 +82,7 @@ class PermissionGate:
         self._remembered = remembered
         self._guard: PathGuard | None = None
         self._granted: Counter[tuple[str, Purpose]] = Counter()
+        self._always: dict[Pid, frozenset[str]] = {}
         self._loaded = False
 
     @property
@@ -87,9 +90,18 @@ class PermissionGate:
         """Can it ever say yes to a path guard? When not, the guard had better say itself that nobody is there."""
         return self._approver is not None or self.policy is not None
 
-    def join(self, _session: Pid, _file: Path, tell: Tell) -> Mapping[str, Any]:
+    def join(self, session: Pid, _file: Path, tell: Tell) -> Mapping[str, Any]:
         """Go along with a session: its calls are judged, and it is told what is asked and decided about them."""
-        return {"before_tool_call": partial(self.before_tool_call, tell=tell)}
+        return {"before_tool_call": partial(self.before_tool_call, tell=tell, session=session)}
+
+    def ask_always(self, session: Pid, tools: frozenset[str]) -> None:
+        """Ask about every call of these tools that one session makes, also where the policy lets them run."""
+
+        def forget(_pid: Pid, _reason: Any) -> None:
+            self._always.pop(session, None)
+
+        self._always[session] = tools
+        at_exit(session, forget)
 
     async def remembered_rules(self) -> "tuple[Rule, ...]":
         """What somebody chose to keep for this folder."""
@@ -102,10 +114,12 @@ class PermissionGate:
         workspace.conceals = self.conceals
 
     async def before_tool_call(
-        self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None
+        self, told: BeforeToolCall, _signal: AbortSignal, *, tell: Tell | None = None, session: Pid | None = None
     ) -> Block | None:
         """None lets the call run; `Block` says why not. Cancelling means no."""
-        return await self._judged(told.tool_call.name.strip(), told.tool_call.id, told.args, tell)
+        name = told.tool_call.name.strip()
+        must_ask = session is not None and name in self._always.get(session, ())
+        return await self._judged(name, told.tool_call.id, told.args, tell, must_ask=must_ask)
 
     async def decide(self, name: str, request_id: str, args: Mapping[str, Any]) -> str | None:
         """Why something that is no tool call of the model's may not be done; None when it may. Asked about as one is.
@@ -118,8 +132,10 @@ class PermissionGate:
         refused = await self._judged(name, request_id, args, None)
         return None if refused is None else refused.reason or "it is not allowed"
 
-    async def _judged(self, tool: str, call_id: str, args: Mapping[str, Any], tell: Tell | None) -> Block | None:
-        if self._waves_through(tool):
+    async def _judged(
+        self, tool: str, call_id: str, args: Mapping[str, Any], tell: Tell | None, *, must_ask: bool = False
+    ) -> Block | None:
+        if not must_ask and self._waves_through(tool):
             self._count(tool, call_id, "allowed", "mode")
             return None
         if self.policy is None:
@@ -134,6 +150,8 @@ class PermissionGate:
         use = await asyncio.to_thread(tool_use, tool, args, self._paths())
         call = _Call(tool, call_id, dict(args), use, tell)
         judgement = self.policy.judge(use.actions)
+        if must_ask and judgement.verdict == "allow":
+            judgement = evolve(judgement, verdict="ask", reason=f"this subagent must ask before each {tool}")
         if judgement.verdict == "allow":
             self._grant(use)
             self._count(tool, call_id, "allowed", "rule" if judgement.rule else "mode")

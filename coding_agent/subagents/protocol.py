@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from attrs import field
 
 from coding_agent.subagents.definitions import Definitions
+from coding_agent.subagents.tool_policy import ToolPolicy
 from lemon_agent import AgentTool
 from lemon_otp import Pid, Request, frozen
 
@@ -43,6 +44,8 @@ class SubagentSpec:
         model: `provider/model`; before the definition's and the parent's.
         thinking_level: The same for the level.
         tools: The tools it may have, of those the definition allows.
+        tool_policy: What it has of those, and must ask about.
+        cwd: A folder below the parent's where it works; None for the parent's.
         timeout_ms: Its own deadline, beside that of the call.
         budget: Limits of its own, within the parent's.
     """
@@ -53,6 +56,8 @@ class SubagentSpec:
     model: str | None = None
     thinking_level: str | None = None
     tools: tuple[str, ...] | None = None
+    tool_policy: ToolPolicy | None = None
+    cwd: str | None = None
     timeout_ms: int | None = None
     budget: Budget | None = None
 

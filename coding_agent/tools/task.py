@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from coding_agent.errors import CodingAgentError, UnknownSubagent
 from coding_agent.subagents.definitions import THINKING_LEVELS, Definition
 from coding_agent.subagents.protocol import Delivery, JoinMode, Progress, RunView, SubagentResult, SubagentSpec
+from coding_agent.subagents.tool_policy import SCHEMA, read_policy
 from coding_agent.tools.arguments import optional_flag, optional_number, optional_text, optional_texts, required_text
 from lemon_agent import AgentTool, AgentToolResult, OnUpdate, ToolError, text_result
 from lemon_otp import CallFailed, Pid, exit_signal, monitor, receive, self_pid, spawn
@@ -36,6 +37,8 @@ PARAMETERS: Final[Mapping[str, Any]] = {
         "auto_followup": {"type": "boolean", "description": "run with async: false for no message; true if left out"},
         "meta": {"type": "object", "description": "run: anything to find again in the details of the result"},
         "tools": {"type": "array", "items": {"type": "string"}, "description": "run: the only tools it may use"},
+        "tool_policy": SCHEMA,
+        "cwd": {"type": "string", "description": "run: a folder below this one where it works"},
         "model": {"type": "string", "description": "run: provider/model; this conversation's when left out"},
         "thinking_level": {"type": "string", "enum": list(THINKING_LEVELS), "description": "run: how hard it thinks"},
         "timeout_ms": {"type": "integer", "minimum": 1, "description": "run: when to stop it"},
@@ -131,6 +134,8 @@ async def _run(
         model=optional_text(params, "model"),
         thinking_level=optional_text(params, "thinking_level"),
         tools=optional_texts(params, "tools"),
+        tool_policy=read_policy(params.get("tool_policy")),
+        cwd=optional_text(params, "cwd"),
         timeout_ms=None if params.get("timeout_ms") is None else optional_number(params, "timeout_ms", 0),
     )
     meta = {} if params.get("meta") is None else {"meta": params["meta"]}

@@ -94,3 +94,59 @@ def test_an_interrupt_ends_the_wait_for_work_in_the_background(machine):
 
     assert host.finish()[0] == 130
     assert gone_within(marker, 5.0)
+
+
+def told(machine: Machine, inner: list[str], **call: object) -> str:
+    """What the subagent's tools answered and what the parent heard, after a run with one subagent."""
+    script = json.dumps({"prompt": "\n".join([*inner, "@turn", "@text Child done."]), **call})
+    done = machine.run("--quiet", "-p", f"@tool task {script}\n@turn\n@text Over.", *SCRIPTED)
+    assert (done.returncode, done.stdout) == (0, "Over.\n"), done.stderr
+    files = sorted(machine.session_dir.rglob("*.jsonl"), key=lambda file: "subagents" in file.parts)
+    lines = [line for file in files for line in stored(file)]
+    results = [line["message"]["content"][0]["text"] for line in lines if line.get("message", {}).get("toolName")]
+    return "\n".join(results)
+
+
+def test_a_subagent_works_in_a_folder_below_with_all_its_tools(machine):
+    """Files are read and written there, searches look there, commands run there; what is elsewhere is refused."""
+    (machine.project / "lib").mkdir()
+    (machine.project / "lib" / "a.txt").write_text("needle of lib")
+    (machine.project / "a.txt").write_text("needle of the root")
+    heard = told(
+        machine,
+        [
+            '@tool read {"path": "a.txt"}',
+            '@tool write {"path": "made.txt", "content": "x"}',
+            '@tool grep {"pattern": "needle"}',
+            '@tool bash {"command": "pwd; cat a.txt # here"}',
+        ],
+        cwd="lib",
+    )
+    assert heard.count("needle of lib") >= 3
+    assert "needle of the root" not in heard
+    assert f"{machine.project}/lib" in heard
+    assert (machine.project / "lib" / "made.txt").exists()
+    assert not (machine.project / "made.txt").exists()
+    child = next(machine.session_dir.rglob("subagents/*.jsonl"))
+    assert stored(child)[0]["cwd"] == str(machine.project / "lib")
+
+
+def test_a_subagent_in_a_folder_elsewhere_is_not_started(machine):
+    """The parent's model is told why."""
+    assert "is not below the working folder" in told(machine, ["@text hi"], cwd="..")
+
+
+def test_a_policy_takes_tools_away_and_has_others_asked_about(machine):
+    """A tool it has not is not run; one that must be approved is not, where nobody is there to do so."""
+    heard = told(
+        machine,
+        [
+            '@tool bash {"command": "touch made-by-bash"}',
+            '@tool write {"path": "made-by-write", "content": "x"}',
+        ],
+        tool_policy={"deny": ["bash"], "require_approval": ["write"]},
+    )
+    assert "this subagent must ask before each write; nobody is there to allow it" in heard
+    assert not list(machine.project.glob("made-*"))
+    refused = told(machine, ["@text hi"], tool_policy={"profile": "godmode"})
+    assert "tool_policy" in refused
