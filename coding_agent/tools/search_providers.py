@@ -1,7 +1,9 @@
 """Edge. Web search by services that others run: SearXNG, Brave, Tavily, DuckDuckGo's plain page."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, ClassVar, Final, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -19,13 +21,50 @@ class SearchFailed(Exception):
 
 @frozen
 class Query:
-    """What is searched for."""
+    """What is searched for.
+
+    Attributes:
+        country: Two letters.
+        search_lang: Of the results; two letters.
+        ui_lang: Of what the service says itself, such as `de-DE`.
+        region: Where the person is taken to be, such as `de-de`; before the country, where a service knows regions.
+        freshness: `pd`, `pw`, `pm`, `py`, or two days, `2026-01-01to2026-02-01`.
+    """
 
     text: str
     count: int = 5
     country: str | None = None
     search_lang: str | None = None
+    ui_lang: str | None = None
+    region: str | None = None
     freshness: str | None = None
+
+    def beyond(self, understood: frozenset[str]) -> list[str]:
+        """What was asked for that a service does not know of."""
+        given = [name for name in WISHES if getattr(self, name) and name not in understood]
+        is_range = range_of(self) is not None and "range" not in understood
+        return [*given, "freshness"] if is_range and "freshness" not in given else given
+
+
+WISHES: Final = ("country", "search_lang", "ui_lang", "region", "freshness")
+_RANGE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})to(\d{4}-\d{2}-\d{2})")
+
+
+def range_of(query: Query) -> tuple[str, str] | None:
+    """The first and the last day, where the freshness is a range."""
+    found = _RANGE.fullmatch(query.freshness or "")
+    return None if found is None else (found[1], found[2])
+
+
+def is_freshness(value: str) -> bool:
+    """Can it be meant? A range must be two days there are, in order."""
+    found = _RANGE.fullmatch(value)
+    if found is None:
+        return value in FRESHNESS
+    try:
+        return date.fromisoformat(found[1]) <= date.fromisoformat(found[2])
+    except ValueError:
+        return False
 
 
 @frozen
@@ -46,6 +85,14 @@ class Hit:
             return ""
 
 
+@frozen
+class Digest:
+    """An answer in a service's own words, and the pages it is made of."""
+
+    content: str
+    citations: tuple[Hit, ...] = ()
+
+
 class SearchProvider(Protocol):
     """A service."""
 
@@ -54,8 +101,13 @@ class SearchProvider(Protocol):
         """What it is called in settings and results."""
         ...
 
-    async def search(self, query: Query, client: WebClient) -> Sequence[Hit]:
-        """The first results.
+    @property
+    def understands(self) -> frozenset[str]:
+        """Which of `WISHES` it heeds; `range` too where it knows freshness between two days."""
+        ...
+
+    async def search(self, query: Query, client: WebClient) -> Sequence[Hit] | Digest:
+        """The first results, or an answer made of them.
 
         Raises:
             SearchFailed: There are none to be had.
@@ -68,6 +120,7 @@ class SearXNG:
     """An instance of SearXNG that serves JSON, such as one's own at http://127.0.0.1:8080."""
 
     name: ClassVar[str] = "searxng"
+    understands: ClassVar[frozenset[str]] = frozenset({"search_lang", "freshness"})
     base_url: str
 
     async def search(self, query: Query, client: WebClient) -> list[Hit]:
@@ -87,6 +140,7 @@ class Brave:
     """Brave's search API."""
 
     name: ClassVar[str] = "brave"
+    understands: ClassVar[frozenset[str]] = frozenset({"country", "search_lang", "ui_lang", "freshness", "range"})
     key: str = field(repr=False)
     base_url: str = "https://api.search.brave.com"
 
@@ -96,6 +150,7 @@ class Brave:
             "count": str(query.count),
             "country": query.country,
             "search_lang": query.search_lang,
+            "ui_lang": query.ui_lang,
             "freshness": query.freshness,
         }
         params = {name: value for name, value in wanted.items() if value}
@@ -118,6 +173,7 @@ class Tavily:
     """Tavily's search API."""
 
     name: ClassVar[str] = "tavily"
+    understands: ClassVar[frozenset[str]] = frozenset({"freshness", "range"})
     key: str = field(repr=False)
     base_url: str = "https://api.tavily.com"
 
@@ -125,6 +181,8 @@ class Tavily:
         body: dict[str, Any] = {"query": query.text, "max_results": query.count}
         if query.freshness in FRESHNESS:
             body["time_range"] = FRESHNESS[str(query.freshness)]
+        elif (days := range_of(query)) is not None:
+            body["start_date"], body["end_date"] = days
         answer = await asked(
             client, f"{self.base_url}/search", {"Authorization": f"Bearer {self.key}"}, trusted=True, body=body
         )
@@ -139,12 +197,15 @@ class DuckDuckGo:
     """DuckDuckGo's page for browsers without scripts. It wants no key, and may ask for patience at any time."""
 
     name: ClassVar[str] = "duckduckgo"
+    understands: ClassVar[frozenset[str]] = frozenset({"country", "region", "freshness", "range"})
     base_url: str = "https://html.duckduckgo.com"
 
     async def search(self, query: Query, client: WebClient) -> list[Hit]:
-        params = {"q": query.text, "kl": (query.country or "wt-wt").lower()}
+        params = {"q": query.text, "kl": (query.region or query.country or "wt-wt").lower()}
         if query.freshness in FRESHNESS:
             params["df"] = str(query.freshness)[1]
+        elif (days := range_of(query)) is not None:
+            params["df"] = "..".join(days)
         page = await fetched(client, f"{self.base_url}/html/?{urlencode(params)}", {}, trusted=True)
         hits = duckduckgo_hits(page.decode(errors="replace"))
         if not hits and b"anomaly" in page:
@@ -234,6 +295,10 @@ def configured(environment: Mapping[str, str]) -> list[SearchProvider]:
         found.append(Brave(environment["BRAVE_API_KEY"]))
     if environment.get("TAVILY_API_KEY"):
         found.append(Tavily(environment["TAVILY_API_KEY"]))
+    if environment.get("PERPLEXITY_API_KEY"):
+        from coding_agent.tools.search_perplexity import Perplexity
+
+        found.append(Perplexity(environment["PERPLEXITY_API_KEY"]))
     wanted = environment.get("WEB_SEARCH_PROVIDER", "").strip().lower()
     if wanted == "duckduckgo":
         found.append(DuckDuckGo())

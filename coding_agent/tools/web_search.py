@@ -9,8 +9,8 @@ from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolE
 
 QUERY_MAX: Final = 500
 NONE_CONFIGURED: Final = (
-    "No search service is configured. Set SEARXNG_URL, BRAVE_API_KEY or TAVILY_API_KEY in the environment, or "
-    "WEB_SEARCH_PROVIDER=duckduckgo"
+    "No search service is configured. Set SEARXNG_URL, BRAVE_API_KEY, TAVILY_API_KEY or PERPLEXITY_API_KEY in the "
+    "environment, or WEB_SEARCH_PROVIDER=duckduckgo"
 )
 
 PARAMETERS: Final[dict[str, Any]] = {
@@ -20,9 +20,15 @@ PARAMETERS: Final[dict[str, Any]] = {
         "count": {"type": "integer", "description": "How many results, 1 to 10; 5 if not given."},
         "country": {"type": "string", "description": "Two letters."},
         "search_lang": {"type": "string", "description": "Two letters."},
-        "freshness": {"type": "string", "description": "pd, pw, pm or py: of the past day, week, month, year."},
+        "ui_lang": {"type": "string", "description": "What the service says itself, such as en-US."},
+        "region": {"type": "string", "description": "Where to search from, such as us-en."},
+        "freshness": {
+            "type": "string",
+            "description": "pd, pw, pm or py: of the past day, week, month, year; or YYYY-MM-DDtoYYYY-MM-DD.",
+        },
         "maxChars": {"type": "integer", "description": "Of the whole answer; 12000 if not given."},
         "snippetMaxChars": {"type": "integer", "description": "Of each description; 600 if not given."},
+        "maxCitations": {"type": "integer", "description": "Pages named for an answer in one text; 8 if not given."},
     },
     "required": ["query"],
 }
@@ -47,7 +53,7 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         _id: str, params: dict[str, Any], signal: AbortSignal | None = None, _on_update: OnUpdate | None = None
     ) -> AgentToolResult:
         from coding_agent.tools.aborting import unless_aborted
-        from coding_agent.tools.search_providers import Query, configured
+        from coding_agent.tools.search_providers import Query, configured, is_freshness
         from coding_agent.tools.web_client import WebClient
         from coding_agent.tools.web_searcher import Searcher, Shape
 
@@ -56,18 +62,21 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         if not text or len(text) > QUERY_MAX:
             raise ToolError(f"query must have 1 to {QUERY_MAX} characters")
         freshness = optional_text(params, "freshness")
-        if freshness is not None and freshness not in ("pd", "pw", "pm", "py"):
-            raise ToolError("freshness must be pd, pw, pm or py")
+        if freshness is not None and not is_freshness(freshness):
+            raise ToolError("freshness must be pd, pw, pm or py, or two days in order: 2026-01-01to2026-02-01")
         query = Query(
             text,
             count=optional_number(params, "count", 5, most=10),
             country=sendable(optional_text(params, "country") or "") or None,
             search_lang=sendable(optional_text(params, "search_lang") or "") or None,
+            ui_lang=sendable(optional_text(params, "ui_lang") or "") or None,
+            region=sendable(optional_text(params, "region") or "") or None,
             freshness=freshness,
         )
         shape = Shape(
             whole=optional_number(params, "maxChars", 12_000, least=500, most=50_000),
             snippet=optional_number(params, "snippetMaxChars", 600, least=50, most=5_000),
+            citations=optional_number(params, "maxCitations", 8, least=0, most=50),
         )
         if not searcher:
             services = configured(os.environ) if providers is None else list(providers)

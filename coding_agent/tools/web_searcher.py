@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from coding_agent.tools.search_providers import Hit, Query, SearchFailed, SearchProvider
+from coding_agent.tools.search_providers import Digest, Hit, Query, SearchFailed, SearchProvider
 from coding_agent.tools.truncate import clip_around
 from coding_agent.tools.web_client import WebClient
 from lemon_agent import AgentToolResult, ToolError, external_content
@@ -20,20 +20,26 @@ CACHED: Final = 100
 
 @frozen
 class Shape:
-    """How long the answer may be, in characters."""
+    """How long the answer may be, in characters, and how many pages an answer in a service's own words may name."""
 
     whole: int = 12_000
     snippet: int = 600
+    citations: int = 8
 
 
 @frozen
 class Found:
-    """An answer and how it was got."""
+    """An answer and how it was got.
+
+    Attributes:
+        ignored: What was asked for that the service does not know of.
+    """
 
     provider: str
-    hits: tuple[Hit, ...]
+    answer: tuple[Hit, ...] | Digest
     failures: tuple[tuple[str, str], ...]
     took_ms: int
+    ignored: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -69,12 +75,14 @@ class Searcher:
         for provider in self.providers:
             await self._wait_for_a_turn()
             try:
-                hits = await provider.search(query, self._client)
+                answer = await provider.search(query, self._client)
             except SearchFailed as error:
                 failures.append((provider.name, str(error)))
                 continue
             took = int((self._now_s() - began) * 1000)
-            return Found(provider.name, tuple(hits), tuple(failures), took)
+            kept = answer if isinstance(answer, Digest) else tuple(answer)
+            ignored = tuple(query.beyond(provider.understands))
+            return Found(provider.name, kept, tuple(failures), took, ignored)
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failures)
         raise ToolError(f"The search failed. {reasons}")
 
@@ -86,21 +94,7 @@ class Searcher:
 
 
 def result(query: Query, shape: Shape, requested: str, found: Found) -> AgentToolResult:
-    """The payload: titles and descriptions wrapped as external, within the limits."""
-    results: list[dict[str, Any]] = []
-    room = shape.whole
-    for hit in found.hits:
-        entry = {
-            "title": wrapped(clip_around(hit.title, 0, 0, 300)),
-            "url": external_content.visible(hit.url)[:2000],
-            "description": wrapped(clip_around(hit.description, 0, 0, shape.snippet)),
-            "published": hit.published and external_content.visible(hit.published)[:100],
-            "site_name": external_content.visible(hit.site_name),
-        }
-        room -= sum(len(str(value)) for value in entry.values())
-        if room < 0 and results:
-            break
-        results.append(entry)
+    """The payload: whatever others wrote wrapped as external, within the limits."""
     first = found.failures[0] if found.failures else None
     payload: dict[str, Any] = {
         "query": query.text,
@@ -114,14 +108,41 @@ def result(query: Query, shape: Shape, requested: str, found: Found) -> AgentToo
             "to": found.provider if first else None,
             "reason": first[1] if first else None,
         },
-        "count": len(results),
-        "results": results,
+        **(_digest(found.answer, shape) if isinstance(found.answer, Digest) else _listing(found.answer, shape)),
         "took_ms": found.took_ms,
     }
-    payload = external_content.with_trust_metadata(
-        "web_search", payload, wrapped_fields=["results[].title", "results[].description"], warning_included=False
-    )
+    if found.ignored:
+        payload["ignored"] = list(found.ignored)
+    fields = ["content", "citations[].title"] if "content" in payload else ["results[].title", "results[].description"]
+    payload = external_content.with_trust_metadata("web_search", payload, wrapped_fields=fields, warning_included=False)
     return external_content.untrusted_json_result(payload)
+
+
+def _listing(hits: Sequence[Hit], shape: Shape) -> dict[str, Any]:
+    results: list[dict[str, Any]] = []
+    room = shape.whole
+    for hit in hits:
+        entry = {**_page(hit), "description": wrapped(clip_around(hit.description, 0, 0, shape.snippet))}
+        room -= sum(len(str(value)) for value in entry.values())
+        if room < 0 and results:
+            break
+        results.append(entry)
+    return {"count": len(results), "results": results}
+
+
+def _digest(digest: Digest, shape: Shape) -> dict[str, Any]:
+    content = wrapped(clip_around(digest.content, 0, 0, shape.whole))
+    citations = [_page(hit) for hit in digest.citations[: shape.citations]]
+    return {"count": len(citations), "content": content, "citations": citations}
+
+
+def _page(hit: Hit) -> dict[str, Any]:
+    return {
+        "title": wrapped(clip_around(hit.title, 0, 0, 300)),
+        "url": external_content.visible(hit.url)[:2000],
+        "published": hit.published and external_content.visible(hit.published)[:100],
+        "site_name": external_content.visible(hit.site_name),
+    }
 
 
 def wrapped(text: str) -> str:

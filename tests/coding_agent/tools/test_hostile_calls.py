@@ -27,6 +27,7 @@ from coding_agent.tools import (
 )
 from coding_agent.tools.ask_parent import ask_parent_tool
 from coding_agent.tools.browser_answers import picture_result, result
+from coding_agent.tools.search_perplexity import Perplexity
 from coding_agent.tools.search_providers import Brave, DuckDuckGo, SearXNG, Tavily
 from coding_agent.tools.task import task_tool
 from coding_agent.tools.web_client import WebClient
@@ -310,7 +311,9 @@ HOSTILE_ANSWERS = st.sampled_from(
 
 
 @pytest.mark.parametrize(
-    "provider", [SearXNG("http://search.test"), Brave("k"), Tavily("k"), DuckDuckGo()], ids=lambda one: one.name
+    "provider",
+    [SearXNG("http://search.test"), Brave("k"), Tavily("k"), DuckDuckGo(), Perplexity("k")],
+    ids=lambda one: one.name,
 )
 @SETTINGS
 @given(answer=JSON.map(json.dumps) | st.text(max_size=60) | HOSTILE_ANSWERS)
@@ -325,8 +328,10 @@ async def test_whatever_a_search_service_answers_is_untrusted(
     except ToolError:
         return
     assert found.trust == "untrusted"
-    for one in json.loads(text_of(found))["results"]:
-        assert all(one[name].count(END) == bool(one[name]) for name in ("title", "description"))
+    value = json.loads(text_of(found))
+    for one in (*value.get("results", ()), *value.get("citations", ())):
+        assert all(one[name].count(END) == bool(one[name]) for name in ("title", "description") if name in one)
+    assert value.get("content", END).count(END) == 1
 
 
 @SETTINGS

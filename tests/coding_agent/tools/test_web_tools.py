@@ -14,7 +14,18 @@ from coding_agent.permissions.gate import PermissionGate
 from coding_agent.permissions.policy import Policy
 from coding_agent.permissions.rules import parse_rule
 from coding_agent.tools import Workspace, web_download_tool, web_fetch_tool, web_search_tool
-from coding_agent.tools.search_providers import Brave, DuckDuckGo, Hit, Query, SearchFailed, SearXNG, Tavily, configured
+from coding_agent.tools.search_perplexity import Perplexity
+from coding_agent.tools.search_providers import (
+    Brave,
+    Digest,
+    DuckDuckGo,
+    Hit,
+    Query,
+    SearchFailed,
+    SearXNG,
+    Tavily,
+    configured,
+)
 from coding_agent.tools.web_client import WebClient
 from coding_agent.tools.web_fetcher import wrapped
 from coding_agent.tools.web_searcher import Searcher, Shape
@@ -256,7 +267,9 @@ class Fake:
         self.answers = list(answers)
         self.queries: list[Query] = []
 
-    async def search(self, query: Query, client: WebClient) -> list[Hit]:
+    understands = frozenset({"country"})
+
+    async def search(self, query: Query, client: WebClient) -> list[Hit] | Digest:
         self.queries.append(query)
         answer = self.answers.pop(0)
         if isinstance(answer, str):
@@ -301,14 +314,16 @@ async def test_the_next_service_is_asked_when_one_fails(folder: Path) -> None:
 
 async def test_what_cannot_be_searched_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No service, none that answers, a senseless query."""
-    for name in ("SEARXNG_URL", "BRAVE_API_KEY", "TAVILY_API_KEY", "WEB_SEARCH_PROVIDER"):
+    for name in ("SEARXNG_URL", "BRAVE_API_KEY", "TAVILY_API_KEY", "PERPLEXITY_API_KEY", "WEB_SEARCH_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ToolError, match="No search service is configured"):
         await call(web_search_tool(str(folder)), query="x")
     failing = web_search_tool(str(folder), search_providers=[Fake("a", "down"), Fake("b", "no key")])
     with pytest.raises(ToolError, match="a: down; b: no key"):
         await call(failing, query="x")
-    for params in ({"query": ""}, {"query": "x" * 501}, {"query": "x", "count": 0}, {"query": "x", "freshness": "now"}):
+    wrong = ("now", "2026-02-30to2026-03-01", "2026-03-01to2026-02-01", "2026-01-01")
+    senseless = [{"query": ""}, {"query": "x" * 501}, {"query": "x", "count": 0}]
+    for params in (*senseless, *({"query": "x", "freshness": each} for each in wrong)):
         with pytest.raises(ToolError):
             await call(failing, **params)
 
@@ -341,6 +356,57 @@ async def test_services_are_asked_in_their_own_ways(server: WebServer) -> None:
     assert json.loads(server.bodies[-1]) == {"query": "a b", "max_results": 3, "time_range": "week"}
     assert server.heads[-1]["authorization"] == "Bearer key-2"
     assert await DuckDuckGo(base).search(query, client) == [Hit("D d", "https://d.example/", "s")]
+
+
+async def test_a_range_of_days_a_region_and_a_language_go_to_those_who_know_them(server: WebServer) -> None:
+    """Each in its own words."""
+    server.page("/search", "{}", "application/json")
+    server.page("/res/v1/web/search", "{}", "application/json")
+    server.page("/html/", "<html></html>")
+    base, client = server.url("").rstrip("/"), WebClient()
+    query = Query("q", country="DE", ui_lang="de-DE", region="at-de", freshness="2026-01-01to2026-02-01")
+
+    await Brave("k", base).search(query, client)
+    assert "ui_lang=de-DE" in server.asked[-1]
+    assert "freshness=2026-01-01to2026-02-01" in server.asked[-1]
+    await Tavily("k", base).search(query, client)
+    assert json.loads(server.bodies[-1])["start_date"] == "2026-01-01"
+    await DuckDuckGo(base).search(query, client)
+    assert "kl=at-de" in server.asked[-1]
+    assert "df=2026-01-01..2026-02-01" in server.asked[-1]
+    assert query.beyond(SearXNG.understands) == ["country", "ui_lang", "region", "freshness"]
+    assert query.beyond(DuckDuckGo.understands) == ["ui_lang"]
+
+
+async def test_an_answer_in_one_text_comes_wrapped_with_the_pages_it_names(folder: Path, server: WebServer) -> None:
+    """Perplexity's: so many citations as were asked for, and what it could not heed is said."""
+    server.page(
+        "/chat/completions",
+        json.dumps(
+            {
+                "choices": [{"message": {"content": "Lemons are sour [1]."}}],
+                "search_results": [{"title": f"P{n}", "url": f"https://p{n}.example/"} for n in range(4)],
+            }
+        ),
+        "application/json",
+    )
+    service = Perplexity("key-3", server.url("").rstrip("/"))
+    tool = web_search_tool(str(folder), search_providers=[service])
+    wishes = {"country": "de", "region": "de-de", "freshness": "2026-01-02to2026-02-01", "maxCitations": 2}
+    value = payload(result := await call(tool, query="lemons", **wishes))
+
+    assert result.trust == "untrusted"
+    assert START in value["content"]
+    assert "Lemons are sour" in value["content"]
+    assert [one["url"] for one in value["citations"]] == ["https://p0.example/", "https://p1.example/"]
+    assert value["ignored"] == ["region"]
+    asked = json.loads(server.bodies[-1])
+    assert asked["search_after_date_filter"] == "1/2/2026"
+    assert asked["web_search_options"] == {"user_location": {"country": "DE"}}
+    assert server.heads[-1]["authorization"] == "Bearer key-3"
+    server.page("/chat/completions", json.dumps({"choices": []}), "application/json")
+    with pytest.raises(SearchFailed, match="answered nothing"):
+        await service.search(Query("x"), WebClient())
 
 
 @pytest.mark.parametrize(
@@ -378,5 +444,6 @@ def test_services_are_taken_from_the_environment() -> None:
 
     assert [each.name for each in configured({})] == []
     assert [each.name for each in configured(both)] == ["searxng", "brave", "tavily"]
+    assert [each.name for each in configured({"PERPLEXITY_API_KEY": "p"})] == ["perplexity"]
     assert next(each.name for each in configured({**both, "WEB_SEARCH_PROVIDER": "tavily"})) == "tavily"
     assert [each.name for each in configured({"WEB_SEARCH_PROVIDER": "duckduckgo"})] == ["duckduckgo"]
