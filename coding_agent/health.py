@@ -73,6 +73,25 @@ class Diagnostics:
 
 
 @frozen
+class SessionStats:
+    """What there is to count and name about one session.
+
+    Attributes:
+        turn_count: Prompts that were taken.
+        provider, model_id: Who answers.
+    """
+
+    session_id: str
+    cwd: str
+    provider: str
+    model_id: str
+    thinking_level: str
+    message_count: int
+    turn_count: int
+    is_streaming: bool
+
+
+@frozen
 class HealthSummary:
     """How all sessions are; `overall` is the worst status, `no_sessions` when none runs."""
 
@@ -81,6 +100,22 @@ class HealthSummary:
     degraded: int
     unhealthy: int
     overall: Status | Literal["no_sessions"]
+
+
+async def get_stats(session: Address) -> SessionStats:
+    """What there is to count about one session. Raises `CallFailed` when it is gone."""
+    state = await get_state(session)
+    provider, _, model_id = state.model.partition("/")
+    return SessionStats(
+        session_id=state.session_id,
+        cwd=state.cwd,
+        provider=provider,
+        model_id=model_id,
+        thinking_level=state.thinking_level,
+        message_count=state.message_count,
+        turn_count=state.turn_index,
+        is_streaming=state.phase == "turn",
+    )
 
 
 async def diagnostics(session: Address) -> Diagnostics:

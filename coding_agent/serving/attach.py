@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from coding_agent.command_parser import CommandParser
 from coding_agent.errors import BadUsage, NoSuchSession
+from coding_agent.folders import folders
 from coding_agent.serving.hosts import LiveHost, hosts_of, live_hosts, with_session
 from coding_agent.settings import read_settings, runtime_dir
 from coding_agent.storage.finding import MEANT, find_session
+from coding_agent.terminal.theme import DARK, Theme, find_theme
 
 START_ONE: Final = "start one with: python -m coding_agent serve --detach"
 
@@ -58,6 +60,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser.add_argument(
         "--rpc-deltas", action="store_true", help="with --mode rpc: message_update without the message so far"
     )
+    parser.add_argument("--theme", metavar="NAME", help="the colours; of the settings when left out")
     parser.add_argument("--no-colour", action="store_true", help="no colours")
     arguments = parser.parse_args(argv)
     if sum(bool(one) for one in (arguments.id, arguments.new, arguments.session)) > 1:
@@ -73,7 +76,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         raise BadUsage("this is no terminal; a program attaches with --mode rpc")
     from lemon_otp import run
 
-    return run(_terminal, target, environ, arguments.no_colour)
+    theme = _theme(arguments.theme, environ)
+    return run(_terminal, target, environ, theme, arguments.no_colour)
 
 
 def chosen(arguments: argparse.Namespace, hosts: Sequence[LiveHost], environ: Mapping[str, str] = os.environ) -> Target:
@@ -117,13 +121,28 @@ def _by_id(wanted: str, hosts: Sequence[LiveHost]) -> Target:
     )
 
 
-async def _terminal(target: Target, environ: Mapping[str, str], no_colour: bool) -> int:
+def _theme(wanted: str | None, environ: Mapping[str, str]) -> Theme:
+    """The theme that was asked for, else that of the settings; the usual one where those cannot be used.
+
+    Raises:
+        BadUsage: The one asked for is not there.
+    """
+    folder = folders(environ).config / "themes"
+    if wanted is not None:
+        return find_theme(wanted, folder)
+    try:
+        return find_theme(read_settings(environ).display.theme, folder)
+    except BadUsage:  # the host says what is wrong with its settings, and this is only a look at it
+        return DARK
+
+
+async def _terminal(target: Target, environ: Mapping[str, str], theme: Theme, no_colour: bool) -> int:
     from coding_agent.serving.socket_channel import SocketChannel
     from coding_agent.terminal.app import run_terminal
     from coding_agent.terminal.options import options_from
 
     channel = await SocketChannel.open(target.host.socket, {**target.request, "rpcDeltas": True})
-    options = options_from(environ, channel.cwd, no_colour=no_colour, is_guest=True)
+    options = evolve(options_from(environ, channel.cwd, no_colour=no_colour, is_guest=True), theme=theme)
     try:
         code = await run_terminal(channel, options=options)
     finally:

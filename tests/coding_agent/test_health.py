@@ -3,7 +3,7 @@
 import pytest
 
 from coding_agent import client
-from coding_agent.health import diagnostics, health_all, health_check, health_summary
+from coding_agent.health import diagnostics, get_stats, health_all, health_check, health_summary
 from coding_agent.session_supervisor import stop_session
 from lemon_agent import AgentTool, MessageUpdate, ToolError, text_result
 from lemon_ai.testing import Call, Delay, Say
@@ -39,6 +39,24 @@ async def test_a_session_says_how_it_is(host):
     assert (found.session_id, found.model, found.cwd) == (state.session_id, state.model, state.cwd)
     assert found.last_activity_at >= found.started_at > 0
     assert found.message_count >= 4
+
+
+async def test_a_session_has_its_figures(host):
+    """Messages, prompts, who answers where; they are those of its state."""
+    session = await host.session("Done.", [Say("Now"), Delay(600_000)])
+    await host.run(session, "hi")
+    before = await get_stats(session)
+    await client.prompt(session, "again")
+    await host.until(MessageUpdate)
+    during = await get_stats(session)
+
+    assert (before.message_count, before.turn_count, before.is_streaming) == (2, 1, False)
+    assert (during.turn_count, during.is_streaming) == (2, True)
+    state = await client.get_state(session)
+    assert f"{during.provider}/{during.model_id}" == state.model
+    assert (during.session_id, during.cwd, during.thinking_level) == (
+        state.session_id, state.cwd, state.thinking_level,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("bad", "good", "status"), [(1, 4, "healthy"), (1, 3, "degraded"), (0, 0, "healthy")])
