@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from lemon_ai.messages import AssistantContent, TextContent, ThinkingContent, ToolCall
 from lemon_ai.partial_json import PartialJson
+from lemon_ai.wire_text import clean
 from lemon_otp import frozen
 
 Kind = Literal["text", "thinking", "tool"]
@@ -40,6 +41,7 @@ class Block:
         "closed_at",
         "facts",
         "final",
+        "half",
         "index",
         "kind",
         "marks",
@@ -53,6 +55,7 @@ class Block:
         self.opened_at = opened_at
         self.closed_at: int | None = None
         self.final: AssistantContent | None = None
+        self.half = ""
         self.parts: list[str] = []
         self.marks = array("q")
         self.facts: list[tuple[int, Facts]] = [(opened_at, facts)]
@@ -60,6 +63,15 @@ class Block:
         self._prefix_count = 0
         self._json: PartialJson | None = None
         self._json_read = 0
+
+    def whole(self, piece: str) -> str:
+        """A piece in whole characters: behind a half the last piece ended in, and without a half it ends in itself.
+
+        Servers that cut their tokens anywhere send the two escapes of one character in two pieces.
+        """
+        piece = self.half + piece
+        self.half = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
+        return clean(piece[:-1] if self.half else piece)
 
     def text_at(self, at: int) -> str:
         count = len(self.parts) if not self.marks or self.marks[-1] <= at else bisect_right(self.marks, at)

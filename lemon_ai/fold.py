@@ -96,6 +96,8 @@ class Fold:
             if not delta or self.finished:
                 return []
             return [*self.text_start(key), *self.text(delta, key)]
+        if not delta.isascii() or block.half:
+            delta = block.whole(delta)
         if not delta or self.finished:
             return []
         self._at = at = self._at + 1
@@ -114,6 +116,8 @@ class Fold:
             if not delta or self.finished:
                 return []
             return [*self.thinking_start(key, signature=signature), *self.thinking(delta, key)]
+        if not delta.isascii() or block.half:
+            delta = block.whole(delta)
         if not delta or self.finished:
             return []
         self._at = at = self._at + 1
@@ -144,6 +148,8 @@ class Fold:
             return []
         if block is None or block.closed_at is not None or block.kind != "tool":
             return [*self.tool_start(key), *self.tool_args(key, fragment)]
+        if not fragment.isascii() or block.half:
+            fragment = block.whole(fragment)
         if not fragment or self.finished:
             return []
         self._at = at = self._at + 1
@@ -349,6 +355,9 @@ class Fold:
         return events
 
     def _close(self, block: Block, whole: str | None, *, cut: bool = False) -> StreamEvent:
+        if block.half:  # of a character whose other half never came
+            block.parts.append("\ufffd")
+            block.marks.append(self._moment())
         text = block.text_at(self._at) if whole is None else whole
         at = block.closed_at = self._moment()
         facts = block.facts[-1][1]

@@ -18,21 +18,51 @@ _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON, though Python would read it")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
     """The arguments of a finished call, and the raw text when it is not one complete JSON object.
 
-    Nothing at all, and null, are a call without arguments. Everything else that is no object gives an empty one,
-    so that half an argument list can never be run by mistake.
+    Nothing at all, and null, are a call without arguments. An object that a server said twice, or behind an empty one,
+    or as the text of a string, is that object. Everything else gives an empty one, so that half an argument list can
+    never be run by mistake.
     """
-    if not raw.strip():
+    text = raw.strip()
+    if text in ("", "null"):
         return {}, None
+    found = _object_in(text)
+    return ({}, raw) if found is None else (found, None)
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(raw)
+        value = _DECODER.decode(text)
+        if isinstance(value, str):
+            value = _DECODER.decode(value)
+    except ValueError:
+        value = _said_again(text)
+    except RecursionError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _said_again(text: str) -> Any:
+    """The last of several values in a row, if those before it are empty objects or the same; None otherwise."""
+    objects: list[Any] = []
+    try:
+        while text:
+            value, end = _DECODER.raw_decode(text)
+            objects.append(value)
+            text = text[end:].lstrip()
     except (ValueError, RecursionError):
-        return {}, raw
-    if isinstance(value, dict):
-        return value, None
-    return {}, None if value is None else raw
+        return None
+    last = objects.pop()
+    return last if all(value in ({}, last) for value in objects) else None
 
 
 def parse_partial(raw: str) -> dict[str, Any]:

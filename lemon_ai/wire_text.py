@@ -1,4 +1,4 @@
-"""Pure. What may not reach a wire as it is: lone surrogates in strings, identifiers no vendor accepts.
+"""Pure. What may not reach a wire as it is: lone surrogates, numbers JSON does not have, identifiers no vendor takes.
 
 A Python string can hold half of a surrogate pair; UTF-8 cannot, so one bad tool result would make every later
 request fail. `clean` is applied by each encoder to every outbound string, whatever road the string came by.
@@ -6,6 +6,7 @@ request fail. `clean` is applied by each encoder to every outbound string, whate
 
 import hashlib
 import json
+import math
 import re
 from typing import Any
 
@@ -25,13 +26,18 @@ def clean(text: object) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """A copy of a JSON value with every string in it, mapping keys included, passed through `clean`."""
+    """A copy of a JSON value that can be sent: every string, mapping keys included, passed through `clean`.
+
+    A number that JSON does not have (infinite, or none) becomes null.
+    """
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
         return {clean(key): clean_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [clean_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value
 
 

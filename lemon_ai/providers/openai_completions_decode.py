@@ -60,8 +60,9 @@ class OpenAICompletionsDecoder:
         usage = event.get("usage") or (event.get("x_groq") or {}).get("usage")
         if isinstance(usage, dict):
             self._usage(usage)
-        if self._is_error(event):
-            return [*events, *self.fold.fail("error", stream_error(self.fold.model.provider, event))]
+        told = self._error_in(event, choices)
+        if told is not None:
+            return [*events, *self.fold.fail("error", stream_error(self.fold.model.provider, told))]
         return events
 
     def close(self) -> list[StreamEvent]:
@@ -203,11 +204,15 @@ class OpenAICompletionsDecoder:
             total_tokens=total if total is not None else prompt + output,
         )
 
-    def _is_error(self, event: Json) -> bool:
+    def _error_in(self, event: Json, choices: Any) -> Json | None:
+        """What tells of an error: the event, or the one choice that ended with it."""
         if event.get("error") or event.get("object") == "error":
-            return True
+            return event
+        if self._finish_reason == "error" and isinstance(choices, list):
+            return next((choice for choice in choices if isinstance(choice, dict) and choice.get("error")), None)
         status = event.get("base_resp")
-        return isinstance(status, Mapping) and bool(status.get("status_code")) and not self.fold.started
+        failed = isinstance(status, Mapping) and bool(status.get("status_code")) and not self.fold.started
+        return event if failed else None
 
 
 class _CallSlots:

@@ -261,3 +261,34 @@ def test_reading_each_partial_as_it_comes_stays_cheap() -> None:
         size = len(event.partial.content[0].arguments.get("content", ""))
     assert size == 19_999 * 5
     assert perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "tool_args"])
+@pytest.mark.parametrize(
+    ("pieces", "deltas"),
+    [
+        (("a\ud83d", "\ude00b"), ["a", "😀b"]),
+        (("\ud83d", "\ude00"), ["😀"]),
+        (("\ud83d", "", "\ude00"), ["😀"]),
+        (("\ud83dx", "y"), ["\ufffdx", "y"]),
+        (("\ud83d", "\ud83d", "\ude00"), ["\ufffd", "😀"]),
+        (("\ude00", "é"), ["\ufffd", "é"]),
+    ],
+)
+def test_a_character_in_two_halves_is_one_character(kind: str, pieces: tuple[str, ...], deltas: list[str]) -> None:
+    """A server that escapes its tokens may cut a character in two; no half of one is shown, stored or printed."""
+    fold = Fold(MODEL)
+    events = [
+        event for piece in pieces for event in getattr(fold, kind)(*(("k", piece) if "tool" in kind else (piece,)))
+    ]
+    assert [event.delta for event in events if event.type.endswith("_delta")] == deltas
+    assert fold.streamed("k" if "tool" in kind else kind) == "".join(deltas)
+
+
+def test_half_a_character_at_the_end_is_marked() -> None:
+    """Its other half never comes."""
+    fold = Fold(MODEL)
+    fold.text("a\ud83d")
+    done = fold.done("stop")[-1]
+    assert isinstance(done, StreamDone)
+    assert get_text(done.message) == "a\ufffd"

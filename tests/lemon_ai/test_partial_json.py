@@ -82,8 +82,14 @@ def test_a_value_once_given_is_nobody_elses() -> None:
         ('{"a": "unfinished', {}, '{"a": "unfinished'),
         ('{"{"ids":[1]}', {}, '{"{"ids":[1]}'),
         ("[1]", {}, "[1]"),
-        ('"{}"', {}, '"{}"'),
-        ("{}{}", {}, "{}{}"),
+        ('"{\\"a\\": 1}"', {"a": 1}, None),
+        ('"a"', {}, '"a"'),
+        ('{}{"a": 1}', {"a": 1}, None),
+        ('{"a": 1} {"a": 1}', {"a": 1}, None),
+        ('{"a": 1}{"a": 2}', {}, '{"a": 1}{"a": 2}'),
+        ('{"a": 1}{"a"', {}, '{"a": 1}{"a"'),
+        ('{"a": NaN}', {}, '{"a": NaN}'),
+        ('{"a": -Infinity}', {}, '{"a": -Infinity}'),
         ('{"a": "nul \x00 inside"}', {}, '{"a": "nul \x00 inside"}'),
     ],
 )
@@ -91,5 +97,8 @@ def test_a_value_once_given_is_nobody_elses() -> None:
 def test_finished_arguments_are_an_object_or_marked_invalid(
     raw: str, arguments: dict[str, Any], invalid: str | None
 ) -> None:
-    """Nothing at all and null are no arguments; anything that is not one object keeps its raw text and runs nothing."""
+    """
+    Nothing at all and null are no arguments, and an object said twice, or in a string, is that object. Anything else
+    keeps its raw text and runs nothing.
+    """
     assert parse_arguments(raw) == (arguments, invalid)

@@ -65,3 +65,9 @@ def test_a_hash_is_the_same_in_every_run():
     """Ids made from it must match those of an earlier run of the same session."""
     assert short_hash("call_1", 9) == "74196fe72"
     assert short_hash("a") != short_hash("b")
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_a_number_that_json_does_not_have_is_null(number: float) -> None:
+    """1e999 is read as one; sent back as `Infinity` it would make every later request fail."""
+    assert clean_json({"a": [number, 1.5]}) == {"a": [None, 1.5]}

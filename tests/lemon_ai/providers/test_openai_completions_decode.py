@@ -303,3 +303,29 @@ def test_the_old_function_call_is_a_tool_call() -> None:
     )
     last = last_of(*documents, chunk(finish="function_call"))
     assert [(made.name, made.arguments) for made in get_tool_calls(last.message)] == [("f", {"a": 1})]
+
+
+@pytest.mark.requirement("BR-003", "BR-009")
+@pytest.mark.parametrize(
+    "pieces", [('{"a":1}', '{"a":1}'), ("{}", '{"a":1}'), ('{"a"', ":1}", '{"a":1}'), ('"{\\"a\\":1}"',)]
+)
+def test_arguments_said_again_or_in_a_string_are_the_arguments(pieces: tuple[str, ...]) -> None:
+    """Servers repeat the whole at the end, begin with an empty object, or encode the object twice."""
+    fragments = [call(piece, index=0, id="c1", name="f") for piece in pieces]
+    assert calls_of(*fragments) == [("c1", "f", {"a": 1})]
+
+
+def test_two_different_objects_in_one_call_are_no_arguments() -> None:
+    """Nobody can say which of them was meant."""
+    assert calls_of(call('{"a":1}', index=0, id="c1", name="f"), call('{"b":1}', index=0)) == [
+        ("c1", "f", '{"a":1}{"b":1}')
+    ]
+
+
+def test_an_error_that_stands_in_the_choice_is_told() -> None:
+    """A router says why the server behind it failed where the answer would be."""
+    failed = {"index": 0, "delta": {}, "finish_reason": "error", "error": {"message": "upstream is on fire"}}
+    last = last_of(chunk({"content": "Hel"}), {"choices": [failed]})
+    assert isinstance(last, StreamError)
+    assert "upstream is on fire" in str(last.error)
+    assert get_text(last.message) == "Hel"
