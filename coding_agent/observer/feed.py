@@ -6,7 +6,7 @@ A page that does not keep up loses its queue, not the truth: it gets the whole p
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 from attrs import define, field
@@ -23,10 +23,11 @@ class Feed:
     """One page that looks.
 
     Attributes:
+        whole: Makes the whole picture.
         lost: It did not keep up; what it gets next is the whole picture.
     """
 
-    whole: Callable[[], list[tuple[str, Any]]]
+    whole: Callable[[], Awaitable[list[tuple[str, Any]]]]
     lost: bool = True
     _queue: deque[bytes] = field(factory=deque)
     _news: asyncio.Event = field(factory=asyncio.Event)
@@ -54,7 +55,7 @@ class Feed:
             if self.lost:
                 self.lost = False
                 self._queue.clear()
-                for name, value in self.whole():
+                for name, value in await self.whole():
                     yield encoded(name, value)
             elif self._queue:
                 yield self._queue.popleft()

@@ -3,9 +3,10 @@
 Tree:  coding_agent.supervisor / observer, permanent; stands only with `--observe`
 Emits: nothing
 Asked: GetUrl
-Owns:  a listening socket, the pages that are open, and what has happened since it began, which is lost on restart
+Owns:  a thread that serves the page, so that it answers while a handler holds the event loop up; the listening socket,
+       the pages that are open, and what has happened since it began, which is lost on restart
 
-It looks at the tree while a page is open and otherwise only remembers what telemetry says.
+The tree is looked at while a page is open; otherwise it is only remembered what telemetry says.
 """
 
 import secrets
@@ -18,11 +19,9 @@ from coding_agent.application import add_child
 from coding_agent.errors import BadUsage
 from coding_agent.measuring.loop_lag import measure_loop_lag
 from coding_agent.observer.addresses import ListenAt, listen_at
-from coding_agent.observer.guard import Guard
-from coding_agent.observer.routes import application
-from coding_agent.observer.server import WebServer, require_web
-from coding_agent.observer.watching import Watching
-from lemon_otp import GenServer, NoReply, Reply, Request, StartFailed, call, self_pid, send, send_after
+from coding_agent.observer.server import require_web, url_of
+from coding_agent.observer.site import Site
+from lemon_otp import GenServer, NoReply, Reply, Request, StartFailed, call
 
 NAME: Final = "observer"
 FLAG: Final = "--observe"
@@ -33,16 +32,6 @@ class GetUrl(Request[str]):
     """The address, without the token."""
 
 
-@frozen
-class Look:
-    """To itself: look at the tree, if anybody wants to see it."""
-
-
-@frozen
-class LookAgain:
-    """To itself: the pause after a look is over."""
-
-
 @define(eq=False)
 class Place:
     """What an observer is started with. Port and token stay the same when it is started again."""
@@ -51,52 +40,25 @@ class Place:
     token_hash: bytes
 
 
-@define(eq=False)
-class Serving:
-    """What it holds."""
+class Observer(GenServer[Place, GetUrl, None, Site]):
+    """Has the page served."""
 
-    server: WebServer
-    watching: Watching
-    due: bool = False
+    trap_exit: ClassVar[bool] = True  # so that `terminate` closes it
 
+    async def init(self, place: Place) -> Site:
+        site = Site(place.at, place.token_hash)
+        site.open()
+        place.at = site.at
+        return site
 
-class Observer(GenServer[Place, GetUrl, None, Serving]):
-    """Serves the page."""
+    async def handle_call(self, message: GetUrl, caller: object, state: Site) -> Reply[Site]:
+        return Reply(url_of(state.at), state)
 
-    trap_exit: ClassVar[bool] = True  # so that `terminate` closes the server
-
-    async def init(self, place: Place) -> Serving:
-        me = self_pid()
-        watching = Watching(lambda: send(me, Look()))
-        guard = Guard(application(watching), place.at, place.token_hash)
-        server = await WebServer.start(guard, place.at)
-        place.at = guard.at = server.at
-        watching.timeline.start()
-        return Serving(server, watching)
-
-    async def handle_call(self, message: GetUrl, caller: object, state: Serving) -> Reply[Serving]:
-        return Reply(state.server.url(), state)
-
-    async def handle_info(self, message: Any, state: Serving) -> NoReply[Serving]:
-        match message:
-            case Look() if not state.due:
-                self._look(state)
-            case LookAgain():
-                state.due = False
-                self._look(state)
-            case _:
-                pass
+    async def handle_info(self, message: Any, state: Site) -> NoReply[Site]:
         return NoReply(state)
 
-    def _look(self, state: Serving) -> None:
-        if len(state.watching.feeds):
-            state.due = True
-            send_after(self_pid(), LookAgain(), state.watching.look())
-
-    async def terminate(self, reason: Any, state: Serving) -> None:
-        state.watching.timeline.stop()
-        state.watching.feeds.end()
-        await state.server.close()
+    async def terminate(self, reason: Any, state: Site) -> None:
+        await state.close()
 
 
 async def observe(where: str) -> str:

@@ -1,21 +1,20 @@
 """Edge. What a page asks about one process or one session, and what it wants done.
 
-Looking at a process and acting on it are the operations of `lemon_otp.repl`, the same that a terminal uses. Each runs
-in a process of its own with a time limit: nothing that is looked at can hold up the observer.
+Looking at a process and acting on it are the operations of `lemon_otp.repl`, the same that a terminal uses. They are
+asked from the page's thread: a process can be looked at while the host's loop is held up, a session cannot.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 
 from coding_agent import client, session_registry
 from coding_agent.json_form import to_json
 from coding_agent.messages import message_to_json
-from lemon_otp import OtpError, Pid, exit_signal, repl, spawn
+from lemon_agent import AgentMessage
+from lemon_otp import OtpError, Pid, repl
 
-QUESTION_S: Final = 10.0
 SESSION_S: Final = 3.0
 MESSAGES_MAX: Final = 200
 TEXT_MAX: Final = 20_000
@@ -23,6 +22,8 @@ STEER_CHARS_MAX: Final = 20_000
 
 PROCESS_ACTS: Final = ("kill", "stop", "restart", "suspend", "resume")
 SESSION_ACTS: Final = ("abort", "steer")
+
+T = TypeVar("T")
 
 
 @frozen
@@ -33,70 +34,64 @@ class Problem(Exception):
     text: str
 
 
-async def in_process(ask: Callable[[], Awaitable[Any]], limit_s: float = QUESTION_S) -> Any:
-    """What `ask` returns or raises, run in a process of its own, which is killed when time is up.
-
-    Raises:
-        Problem: It took too long, or its process died.
-    """
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    async def work() -> None:
-        try:
-            result = await ask()
-        except Exception as error:
-            if not answer.done():
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(result)
-
-    pid = spawn(work, label="observer_question")
-    try:
-        async with asyncio.timeout(limit_s):
-            return await answer
-    except TimeoutError:
-        raise Problem(504, "no answer in time; it may be stuck or the loop may be held up") from None
-    except OtpError as error:
-        raise Problem(409, str(error)) from error
-    finally:
-        exit_signal(pid, "kill")
-
-
-async def node(number: int) -> dict[str, Any]:
+async def node(host: repl.FromThread, number: int) -> dict[str, Any]:
     """Everything known of one process: what it is, where it stands, what it holds, what waits for it.
 
     Raises:
         Problem: There is no such process.
     """
-    answers = {op: await repl.ask({"op": op, "target": number}) for op in ("info", "stack", "state", "messages")}
+    answers = {op: await host.ask({"op": op, "target": number}) for op in ("info", "stack", "state", "messages")}
     if not answers["info"].get("ok"):
         raise Problem(404, str(answers["info"].get("error", "there is no such process")))
     return answers
 
 
-async def session(session_id: str) -> dict[str, Any]:
-    """How a session stands and the last of what was said in it.
+async def session(host: repl.FromThread, session_id: str, have: str = "") -> dict[str, Any]:
+    """How a session stands, and what was said in it; of a long one the last of that.
+
+    Args:
+        host: The way to the tree.
+        session_id: Which.
+        have: The `mark` of an answer that the asker has. Where that is still the beginning of the conversation, only
+            what came after it is told, and `goes_on` is true.
 
     Raises:
         Problem: No such session runs, or it does not answer.
     """
-    pid = _session(session_id)
 
-    async def ask() -> tuple[Any, Any]:
+    async def read() -> tuple[Any, Sequence[AgentMessage]]:
+        pid = _session(session_id)
         return await client.get_state(pid), await client.get_messages(pid)
 
-    state, messages = await in_process(ask, SESSION_S)
+    state, messages = await _of_session(host, read)
     told = dict(to_json(state))
+    known = _known(messages, have)
+    first = max(known, len(messages) - MESSAGES_MAX)
     return {
         "id": session_id,
         "state": {name: told[name] for name in ("cwd", "model", "phase", "name", "message_count") if name in told},
-        "left_out": max(0, len(messages) - MESSAGES_MAX),
-        "messages": [_short(message_to_json(message)) for message in messages[-MESSAGES_MAX:]],
+        "mark": _mark(messages, len(messages)),
+        "goes_on": known > 0 and first == known,
+        "left_out": first if first != known else 0,
+        "messages": [_short(message_to_json(message)) for message in messages[first:]],
     }
 
 
-async def act(request: Mapping[str, Any]) -> dict[str, Any]:
+def _known(messages: Sequence[AgentMessage], have: str) -> int:
+    """How many of the messages an asker has; none where they are others by now, after a compaction for example."""
+    count = have.partition("-")[0]
+    known = int(count) if count.isdigit() and len(count) < 10 else 0
+    return known if 0 < known <= len(messages) and _mark(messages, known) == have else 0
+
+
+def _mark(messages: Sequence[AgentMessage], count: int) -> str:
+    """What tells the first `count` messages from others: when the first and the last of them were said."""
+    if not count:
+        return "0"
+    return f"{count}-{getattr(messages[0], 'timestamp', 0)}-{getattr(messages[count - 1], 'timestamp', 0)}"
+
+
+async def act(host: repl.FromThread, request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what a page asks for and say what came of it.
 
     Raises:
@@ -107,23 +102,40 @@ async def act(request: Mapping[str, Any]) -> dict[str, Any]:
         target = request.get("target")
         if isinstance(target, bool) or not isinstance(target, int | str) or target == "":
             raise Problem(400, "say which process: its number")
-        done = await in_process(lambda: repl.ask({"op": op, "target": target}))
+        done = await host.ask({"op": op, "target": target})
         if not done.get("ok"):
             raise Problem(409, str(done.get("error", "it was refused")))
         return {"text": str(done.get("text", "done"))}
     if op in SESSION_ACTS:
-        return await _act_on_session(str(op), _session(str(request.get("session", ""))), request.get("text"))
+        return await _act_on_session(host, str(op), str(request.get("session", "")), request.get("text"))
     raise Problem(400, f"op must be one of {', '.join((*PROCESS_ACTS, *SESSION_ACTS))}")
 
 
-async def _act_on_session(op: str, pid: Pid, text: Any) -> dict[str, Any]:
+async def _act_on_session(host: repl.FromThread, op: str, session_id: str, text: Any) -> dict[str, Any]:
+    async def abort() -> None:
+        client.abort_async(_session(session_id), "aborted")
+
+    async def steer() -> None:
+        await client.steer(_session(session_id), text)
+
     if op == "abort":
-        client.abort_async(pid, "aborted")
+        await _of_session(host, abort)
         return {"text": "asked for the end of the run"}
     if not isinstance(text, str) or not text.strip() or len(text) > STEER_CHARS_MAX:
         raise Problem(400, "steering needs a text, and not a very long one")
-    await in_process(lambda: client.steer(pid, text), SESSION_S)
+    await _of_session(host, steer)
     return {"text": "the model reads it before its next call"}
+
+
+async def _of_session(host: repl.FromThread, work: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await host.do(work, SESSION_S)
+    except repl.LoopHeld as held:
+        raise Problem(503, f"{held}; a session says nothing until it goes on") from None
+    except TimeoutError:
+        raise Problem(504, "no answer in time; it may be stuck") from None
+    except OtpError as error:
+        raise Problem(409, str(error)) from error
 
 
 def _session(session_id: str) -> Pid:

@@ -11,6 +11,7 @@ from attrs import frozen
 from coding_agent.observer import questions
 from coding_agent.observer.feed import Feed
 from coding_agent.observer.questions import Problem
+from lemon_otp import repl
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -40,12 +41,12 @@ def page_files() -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def application(watching: "Watching") -> "Starlette":
-    """The application that shows what `watching` knows."""
+def application(watching: "Watching", host: repl.FromThread) -> "Starlette":
+    """The application that shows what `watching` knows, and asks `host` what else there is to know."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    answers = Answers(watching, page_files())
+    answers = Answers(watching, host, page_files())
     return Starlette(
         routes=[
             Route("/", answers.show),
@@ -64,10 +65,12 @@ class Answers:
 
     Attributes:
         watching: What is known of the tree.
+        host: The way to the tree.
         page: The files of the page by name: their type and what is in them.
     """
 
     watching: "Watching"
+    host: repl.FromThread
     page: Mapping[str, tuple[str, bytes]]
 
     async def show(self, request: "Request") -> "Response":
@@ -96,18 +99,19 @@ class Answers:
 
     async def ask_node(self, request: "Request") -> "Response":
         """One process."""
-        return await _answered(questions.in_process(lambda: questions.node(request.path_params["number"])))
+        return await _answered(questions.node(self.host, request.path_params["number"]))
 
     async def ask_session(self, request: "Request") -> "Response":
-        """One session."""
-        return await _answered(questions.session(request.path_params["session_id"]))
+        """One session; with `have` only what the asker has not yet."""
+        have = request.query_params.get("have", "")
+        return await _answered(questions.session(self.host, request.path_params["session_id"], have))
 
     async def act(self, request: "Request") -> "Response":
         """Something is to be done."""
-        return await _answered(_done(request))
+        return await _answered(_done(self.host, request))
 
 
-async def _done(request: "Request") -> Any:
+async def _done(host: repl.FromThread, request: "Request") -> Any:
     """Do what the body of a request asks for.
 
     Raises:
@@ -130,7 +134,7 @@ async def _done(request: "Request") -> Any:
         wanted = None
     if not isinstance(wanted, dict):
         raise Problem(400, "the request must be a JSON object")
-    return await questions.act(wanted)
+    return await questions.act(host, wanted)
 
 
 async def _answered(question: Awaitable[Any]) -> "Response":

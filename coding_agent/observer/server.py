@@ -1,7 +1,7 @@
 """Edge. A web server that belongs to a process of ours: started in its `init`, closed in its `terminate`.
 
 uvicorn's server is driven step by step, so it takes no signals and ends nobody's program. However the process ends, its
-sockets are closed.
+sockets are closed. The observer's runs in a thread, whose business its end is then.
 """
 
 import asyncio
@@ -43,42 +43,46 @@ class WebServer:
         Raises:
             BadUsage: The address is taken or is none of this machine's.
         """
+        bound, at = bound_to(at)
+        try:
+            running = await cls.over(bound, at, app)
+        except BaseException:
+            bound.close()
+            raise
+        at_exit(self_pid(), running._gone)
+        return running
+
+    @classmethod
+    async def over(cls, bound: socket.socket, at: ListenAt, app: Any) -> "WebServer":
+        """Serve `app` at a bound socket, in the running loop, until `close`."""
         from uvicorn import Config, Server
 
         from coding_agent.observer.connections import Connection
 
-        bound = _bound(at)
-        try:
-            config = Config(
-                app,
-                http=Connection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                limit_concurrency=CONNECTIONS_MAX,
-                timeout_keep_alive=10,
-                timeout_graceful_shutdown=1,
-            )
-            config.load()
-            server = Server(config)
-            server.lifespan = config.lifespan_class(config)
-            await server.startup(sockets=[bound])
-        except BaseException:
-            bound.close()
-            raise
-        running = cls(evolve(at, port=bound.getsockname()[1]), bound, server)
-        at_exit(self_pid(), running._gone)
-        return running
+        config = Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=1,
+        )
+        config.load()
+        server = Server(config)
+        server.lifespan = config.lifespan_class(config)
+        await server.startup(sockets=[bound])
+        return cls(at, bound, server)
 
     def url(self, fragment: str = "") -> str:
         """The address for a browser on this machine."""
-        host = "127.0.0.1" if self.at.host == "0.0.0.0" else "::1" if self.at.host == "::" else self.at.host
-        return f"http://{url_host(host)}:{self.at.port}/{fragment}"
+        return url_of(self.at, fragment)
 
     async def close(self) -> None:
         """Take no more requests; answers under way have `CLOSE_S`, then their connections are cut."""
@@ -90,10 +94,14 @@ class WebServer:
             await asyncio.wait(list(state.tasks), timeout=CLOSE_S)
         self._cut()
 
-    def _gone(self, _pid: Pid, _reason: Any) -> None:
-        """The process has ended; after a `close` there is nothing left to do."""
+    def cut(self) -> None:
+        """Take no more requests, and cut every connection."""
         self._listen_no_more()
         self._cut()
+
+    def _gone(self, _pid: Pid, _reason: Any) -> None:
+        """The process has ended; after a `close` there is nothing left to do."""
+        self.cut()
 
     def _listen_no_more(self) -> None:
         for server in self._server.servers:
@@ -110,7 +118,18 @@ class WebServer:
                 transport.abort()
 
 
-def _bound(at: ListenAt) -> socket.socket:
+def url_of(at: ListenAt, fragment: str = "") -> str:
+    """The address of a server there, for a browser on this machine."""
+    host = "127.0.0.1" if at.host == "0.0.0.0" else "::1" if at.host == "::" else at.host
+    return f"http://{url_host(host)}:{at.port}/{fragment}"
+
+
+def bound_to(at: ListenAt) -> tuple[socket.socket, ListenAt]:
+    """A socket at an address, and the address with the port it got.
+
+    Raises:
+        BadUsage: The address is taken or is none of this machine's.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -128,7 +147,7 @@ def _bound(at: ListenAt) -> socket.socket:
         )
         raise BadUsage(f"cannot listen at {url_host(at.host)}:{at.port}: {taken}") from error
     bound.setblocking(False)
-    return bound
+    return bound, evolve(at, port=bound.getsockname()[1])
 
 
 def require_web(flag: str) -> None:

@@ -1,184 +1,62 @@
-"""Edge. What happened in the tree lately: runs as bars, restarts and crashes as a list; both bounded.
-
-Telemetry handlers that live as long as the observer does; nothing here holds text of a conversation.
-"""
+"""Pure. What happened in the tree lately, for pages that come later: runs as bars, the rest as a list; both bounded."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import define, field
 
-from coding_agent import event_names
-from coding_agent.measuring.steps import Step, Steps
-from lemon_otp import Pid, introspect, is_orderly, telemetry, wall_ms
-
-STEPS_HANDLER: Final = "coding_agent.observer.steps"
-HISTORY_HANDLER: Final = "coding_agent.observer.history"
-LAG_HANDLER: Final = "coding_agent.observer.lag"
 RUNS_MAX: Final = 60
 STEPS_MAX: Final = 1_000
 """Of one run; what comes after is counted and not shown."""
 HISTORY_MAX: Final = 500
 
-HISTORY_EVENTS: Final[Mapping[tuple[str, ...], str]] = {
-    event_names.CHILD_RESTART: "restart",
-    event_names.CHILD_START_ERROR: "start error",
-    event_names.SUPERVISOR_GAVE_UP: "gave up",
-    event_names.CRASH: "crash",
-    event_names.ZOMBIE: "zombie",
-    event_names.ORPHAN_THREAD: "orphan thread",
-    event_names.LOOP_HELD: "loop held",
-    event_names.TOOL_ORPHANED: "orphan tool",
-    event_names.BREAKER_OPENED: "breaker opened",
-    event_names.BREAKER_REOPENED: "breaker opened",
-    event_names.BREAKER_HALF_OPENED: "breaker half open",
-    event_names.BREAKER_CLOSED: "breaker closed",
-    event_names.CALL_RETRY: "model retry",
-}
+Bar = dict[str, Any]
 
 
 @define(eq=False)
 class Timeline:
-    """What happened lately.
+    """What happened lately, from what a `Recorder` tells.
 
     Attributes:
-        say: Told `("step", bar)` and `("history", item)` as things happen.
+        say: Told `("step", bar)`, `("forget", run)` and `("history", item)` as pages are to hear of them.
     """
 
     say: Callable[[str, Any], None]
-    lag_s_max: float = 0.0
-    _steps: Steps | None = None
-    _runs: dict[Step, list[Step]] = field(factory=dict)
+    _runs: dict[int, dict[int, Bar]] = field(factory=dict)
     _history: deque[dict[str, Any]] = field(factory=lambda: deque(maxlen=HISTORY_MAX))
     _count: int = 0
 
-    def start(self) -> None:
-        """Follow from now on; what an observer that crashed has left attached goes."""
-        for handler_id in (HISTORY_HANDLER, LAG_HANDLER, STEPS_HANDLER):
-            telemetry.detach(handler_id)
-        telemetry.attach_many(HISTORY_HANDLER, HISTORY_EVENTS, self._happened)
-        telemetry.attach(LAG_HANDLER, event_names.LOOP_LAG, self._lagged)
-        self._steps = Steps(self._begun, self._ended)
-        self._steps.start(STEPS_HANDLER)
+    def step(self, bar: Bar) -> None:
+        """A step has begun, or has changed."""
+        number, run = bar["n"], bar["run"]
+        if number == run and run not in self._runs:
+            self._runs[run] = {}
+            if len(self._runs) > RUNS_MAX:
+                self._forget_one()
+        steps = self._runs.get(run)
+        if steps is not None and (number in steps or len(steps) < STEPS_MAX):
+            steps[number] = bar
+            self.say("step", bar)
 
-    def stop(self) -> None:
-        """Follow no more."""
-        telemetry.detach(HISTORY_HANDLER)
-        telemetry.detach(LAG_HANDLER)
-        if self._steps is not None:
-            self._steps.stop()
+    def happened(self, item: dict[str, Any]) -> None:
+        """Something else has happened."""
+        self._count += 1
+        numbered = {"n": self._count, **item}
+        self._history.append(numbered)
+        self.say("history", numbered)
 
-    def taken_lag_s(self) -> float:
-        """The longest lag since this was asked last."""
-        lag_s, self.lag_s_max = self.lag_s_max, 0.0
-        return lag_s
-
-    def bars(self) -> list[dict[str, Any]]:
-        """Every step that is remembered, as bars; runs before their steps."""
-        return [bar_of(step) for steps in self._runs.values() for step in steps]
+    def bars(self) -> list[Bar]:
+        """Every step that is remembered; runs before their steps."""
+        return [bar for steps in self._runs.values() for bar in steps.values()]
 
     def history(self) -> list[dict[str, Any]]:
         """Everything else that is remembered, oldest first."""
         return list(self._history)
 
-    # Handlers.
-
-    def _begun(self, step: Step) -> None:
-        run = _run_of(step)
-        if run is None:
-            return
-        if step is run:
-            self._runs[run] = []
-            if len(self._runs) > RUNS_MAX:
-                self._forget_one()
-        steps = self._runs.get(run)
-        if steps is not None and len(steps) < STEPS_MAX:
-            steps.append(step)
-            self.say("step", bar_of(step))
-
-    def _ended(self, step: Step) -> None:
-        run = _run_of(step)
-        if run is not None and run in self._runs:
-            self.say("step", bar_of(step))
-
     def _forget_one(self) -> None:
         """Forget the oldest run that is over, or else the oldest."""
-        over = next((run for run in self._runs if run.ended_ms is not None), next(iter(self._runs)))
-        del self._runs[over]
-        self.say("forget", over.id)
-
-    def _happened(
-        self, event: tuple[str, ...], measurements: Mapping[str, Any], metadata: Mapping[str, Any], _: Any
-    ) -> None:
-        self._count += 1
-        item = {"n": self._count, "at": wall_ms(), "kind": HISTORY_EVENTS[event], **_about(measurements, metadata)}
-        self._history.append(item)
-        self.say("history", item)
-
-    def _lagged(self, _event: Any, measurements: Mapping[str, Any], _metadata: Any, _config: Any) -> None:
-        self.lag_s_max = max(self.lag_s_max, measurements["lag_s"])
-
-
-def bar_of(step: Step) -> dict[str, Any]:
-    """A step as the page draws it."""
-    run = _run_of(step)
-    facts = step.facts
-    return {
-        "n": step.id,
-        "run": None if run is None else run.id,
-        "parent": None if step.parent is None else step.parent.id,
-        "kind": step.kind,
-        "name": step.name[:80],
-        "session": step.session_id,
-        "from": step.began_ms,
-        "to": step.ended_ms,
-        "failure": step.failure,
-        "tokens": facts.get("output_tokens"),
-        "cost": facts.get("cost"),
-    }
-
-
-def _run_of(step: Step) -> Step | None:
-    """The run that a step is part of; itself, when it is one."""
-    at: Step | None = step
-    while at is not None and at.kind != "run":
-        at = at.parent
-    return at
-
-
-def _about(measurements: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of an event that a person wants to know, each a few words."""
-    found: dict[str, Any] = {}
-    for name in ("supervisor", "id", "pid", "provider", "tool_name", "category", "holder", "where"):
-        if (value := metadata.get(name)) is not None:
-            found[name] = _words(value)
-    if (reason := metadata.get("reason")) is not None and not is_orderly(reason):
-        found["reason"] = type(reason).__name__ if isinstance(reason, BaseException) else _words(reason)
-    for name in ("restarts", "held_s", "delay_ms", "failure_count"):
-        if name in measurements:
-            found[name] = measurements[name]
-    return found
-
-
-def _named(pid: Pid) -> str:
-    """What the tree calls a process, or called it."""
-    if pid.name or pid.label:
-        return str(pid.name or pid.label)
-    info = introspect.info(pid)
-    supervisor: Any = info.parent
-    child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]  # its own process
-    if child is not None:
-        return _text(child.spec.id)
-    return (info.module or "process").rpartition(".")[2]
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Pid):
-        return f"{_named(value)} <{value.id}>"[:120]
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    """A text as it is, anything else in a few words: a child's id may be any object."""
-    return value[:120] if type(value) is str else introspect.in_words(value)
+        over = next((run for run, steps in self._runs.items() if run in steps and steps[run]["to"] is not None), None)
+        forgotten = next(iter(self._runs)) if over is None else over
+        del self._runs[forgotten]
+        self.say("forget", forgotten)

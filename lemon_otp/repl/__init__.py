@@ -7,6 +7,7 @@ from lemon_otp.repl.answering import ask, wanted
 from lemon_otp.repl.catalogue import add_operation, find_operation, operations
 from lemon_otp.repl.connections import Taken
 from lemon_otp.repl.details import Detail, add_details
+from lemon_otp.repl.from_thread import FromThread, LoopHeld
 from lemon_otp.repl.inside import run_command, serve
 from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
 from lemon_otp.repl.private_socket import UnsafeFolder, bind_private, peer_uid, private_folder
@@ -20,7 +21,9 @@ __all__ = [
     "ControlSocket",
     "Detail",
     "Emit",
+    "FromThread",
     "Later",
+    "LoopHeld",
     "Operation",
     "Refusal",
     "Taken",

@@ -2,7 +2,7 @@
 import { duration, empty, fill, h } from "./dom.js";
 import { ask } from "./feed.js";
 import { offer } from "./actions.js";
-import { talk } from "./talk.js";
+import { read, talk } from "./talk.js";
 
 const EVERY_MS = 2000;
 
@@ -83,7 +83,8 @@ export class Details {
     const back = h("button", { onclick: () => { this.pid = pid; this.last = ""; this.load(); } }, "Back");
     let said;
     try {
-      said = talk(await ask(`api/session/${encodeURIComponent(session)}`));
+      this.talkOf = await read(session, this.talkOf);
+      said = talk(this.talkOf);
     } catch (error) {
       said = h("div", { class: "notice bad" }, error.message);
     }

@@ -19,7 +19,9 @@ const TAKE = {
     setText(byId("host"), `host ${value.os_pid}`);
     runs.skew = value.now - Date.now();
     charts.all(value.figures);
+    hold(value.held);
   },
+  held: (value) => hold(value),
   tree: (value) => tree.whole(value.order),
   delta: (value) => tree.change(value),
   figures: (value) => charts.add(value),
@@ -96,11 +98,26 @@ byId("theme").addEventListener("click", turnTheme);
 dark.addEventListener("change", paint);
 paint();
 
-// The line. A host whose loop is held up says nothing; the page says that.
+// The line. The page is answered by a thread of its own, also while somebody holds the host's loop up: it says who does.
+// When nothing is heard at all, whatever holds the whole program, the page says that.
 
 const SILENT_MS = 8000;
 let heard = 0;
 let silent = false;
+let held = null;
+
+function hold(value) {
+  const was = held;
+  held = value && { ...value, since: value.since - runs.skew };
+  if (held) showHeld();
+  else if (was) state("on", "live");
+}
+
+function showHeld() {
+  byId("line").dataset.state = "again";
+  setText(byId("line"), `loop held for ${Math.max(0, Math.round((Date.now() - held.since) / 1000))} s by ${held.holder}`);
+  byId("line").title = held.at;
+}
 
 setInterval(() => {
   const open = document.body.dataset.line === "on";
@@ -108,12 +125,14 @@ setInterval(() => {
   if (silent) {
     byId("line").dataset.state = "again";
     setText(byId("line"), `nothing heard for ${Math.round((performance.now() - heard) / 1000)} s`);
-  }
+  } else if (open && held) showHeld();
 }, 1000);
 
 function state(word, text) {
   if (word === "on") heard = performance.now();
   byId("line").dataset.state = word;
+  byId("line").title = "";
+  if (word !== "on") held = null;
   setText(byId("line"), text);
   document.body.dataset.line = word;
   if (word === "no") gate();

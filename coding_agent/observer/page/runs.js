@@ -1,8 +1,7 @@
 // Runs as bars over time: turns, model calls, tools, subagents in the tools that asked for them. And what was said.
 import { byId, clock, duration, empty, fill, h, setText } from "./dom.js";
-import { ask } from "./feed.js";
 import { offer } from "./actions.js";
-import { talk } from "./talk.js";
+import { read, talk } from "./talk.js";
 
 export class Runs {
   constructor(list, place) {
@@ -169,7 +168,7 @@ export class Runs {
     if (!run || !run.session) return;
     const session = run.session;
     try {
-      this.talkOf = await ask(`api/session/${encodeURIComponent(session)}`);
+      this.talkOf = await read(session, this.talkOf);
     } catch (error) {
       this.talkOf = { id: session, problem: error.message };
     }

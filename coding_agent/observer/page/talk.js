@@ -1,5 +1,19 @@
-// A conversation as it is stored: plain text, whoever wrote it.
+// A conversation as it is stored: plain text, whoever wrote it. Of one that goes on only what is new is fetched and drawn.
 import { empty, h } from "./dom.js";
+import { ask } from "./feed.js";
+
+const KEPT = 1000;
+const drawn = new WeakMap();
+
+// What is said in a session by now, beginning with what `known` has of it.
+export async function read(session, known) {
+  const have = known && known.id === session && known.mark ? `?have=${encodeURIComponent(known.mark)}` : "";
+  const told = await ask(`api/session/${encodeURIComponent(session)}${have}`);
+  if (!told.goes_on) return told;
+  const messages = [...known.messages, ...told.messages];
+  const over = Math.max(0, messages.length - KEPT);
+  return { ...told, messages: messages.slice(over), left_out: known.left_out + over };
+}
 
 const WHO = { user: "Person", assistant: "Model", toolResult: "Tool", custom: "Note", compactionSummary: "Summary", branchSummary: "Summary", bashExecution: "Command" };
 
@@ -8,7 +22,10 @@ export function talk({ state, messages, left_out: leftOut }) {
   return h("div", { class: "talk" },
     h("p", { class: "quiet small" }, [state.model, state.phase, state.cwd].filter(Boolean).join(" · ")),
     leftOut ? h("p", { class: "notice" }, `${leftOut} earlier messages are not shown.`) : null,
-    messages.map(said));
+    messages.map((message) => {
+      if (!drawn.has(message)) drawn.set(message, said(message));
+      return drawn.get(message);
+    }));
 }
 
 function said(message) {

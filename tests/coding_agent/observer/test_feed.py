@@ -5,19 +5,26 @@ import json
 from coding_agent.observer.feed import PAGES_MAX, QUEUE_MAX, Feed, Feeds, encoded
 
 
+def told(*messages):
+    async def whole():
+        return [*messages]
+
+    return whole
+
+
 async def read(feed: Feed, count: int) -> list[str]:
-    told = []
+    said = []
     async for message in feed.read():
-        told.append(message.decode())
-        if len(told) == count:
+        said.append(message.decode())
+        if len(said) == count:
             break
-    return told
+    return said
 
 
 async def test_a_page_gets_the_whole_picture_and_then_what_changes():
     """First what there is, then each message in its order."""
     feeds = Feeds()
-    feed = Feed(lambda: [("tree", {"order": [1]})])
+    feed = Feed(told(("tree", {"order": [1]})))
     feeds.add(feed)
     feeds.say("early", 1)
     reading = feed.read()
@@ -29,7 +36,11 @@ async def test_a_page_gets_the_whole_picture_and_then_what_changes():
 async def test_a_page_that_does_not_keep_up_loses_its_queue_and_not_the_truth():
     """Beyond the bound everything that waits is dropped; the next it reads is the whole picture of then."""
     feeds, state = Feeds(), {"now": 0}
-    feed = Feed(lambda: [("tree", state["now"])])
+
+    async def whole():
+        return [("tree", state["now"])]
+
+    feed = Feed(whole)
     feeds.add(feed)
     reading = feed.read()
     await anext(reading)
@@ -44,7 +55,7 @@ async def test_a_page_that_does_not_keep_up_loses_its_queue_and_not_the_truth():
 async def test_the_end_of_the_feed_ends_the_reading_at_once():
     """A host that stops lets no page wait."""
     feeds = Feeds()
-    feed = Feed(lambda: [("tree", 0)])
+    feed = Feed(told(("tree", 0)))
     feeds.add(feed)
     assert len(await read(feed, 1)) == 1
     feeds.end()
@@ -54,11 +65,11 @@ async def test_the_end_of_the_feed_ends_the_reading_at_once():
 def test_only_so_many_pages_can_look():
     """One more is refused; one that leaves makes room."""
     feeds = Feeds()
-    pages = [Feed(list) for _ in range(PAGES_MAX)]
+    pages = [Feed(told()) for _ in range(PAGES_MAX)]
     assert all(feeds.add(page) for page in pages)
-    assert not feeds.add(Feed(list))
+    assert not feeds.add(Feed(told()))
     feeds.remove(pages[0])
-    assert feeds.add(Feed(list))
+    assert feeds.add(Feed(told()))
 
 
 def test_one_message_is_one_event_whatever_is_in_it():

@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -281,6 +282,99 @@ async def test_a_session_is_shown_steered_and_aborted(page, host):
     events = await host.until_settled()
     assert events[-1].event.outcome == "aborted"
     assert (await page.get("api/session/none")).status_code == 404
+
+
+def hold_the_loop_while(ask) -> None:
+    """Called by a process: nobody else gets a turn until the browser's side, in a thread, is done."""
+    done, failed = threading.Event(), []
+
+    def run() -> None:
+        try:
+            ask()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert done.wait(30.0)
+    if failed:
+        raise failed[0]
+
+
+def told_of_the_holder(page) -> dict:
+    """What an open page is told as soon as somebody looks; blocks."""
+    headers = {"authorization": f"Bearer {page.token}"}
+    with httpx.Client(timeout=20.0) as web, web.stream("GET", f"{page.url}api/events", headers=headers) as answer:
+        name = ""
+        for line in answer.iter_lines():
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: ") and name in ("hello", "held"):
+                value = json.loads(line[6:])
+                held = value["held"] if name == "hello" else value
+                if held is not None:
+                    return held
+    raise AssertionError("nothing was said")
+
+
+async def test_the_page_answers_while_a_handler_holds_the_loop_up(page, host):
+    """Who holds it and where; the tree and a process from outside; an act waits; a session is said not to answer."""
+    victim = spawn(stuck, label="victim")
+    session = await host.session("Hi.")
+    session_id = (await client.get_state(session)).session_id
+    await settle()
+    told = {}
+
+    def ask() -> None:
+        told["held"] = told_of_the_holder(page)
+        headers = {"authorization": f"Bearer {page.token}", "content-type": "application/json"}
+        with httpx.Client(timeout=20.0, headers=headers) as web:
+            told["node"] = web.get(f"{page.url}api/node/{victim.id}").json()
+            kill = json.dumps({"op": "kill", "target": victim.id})
+            told["act"] = web.post(f"{page.url}api/act", content=kill).json()
+            told["session"] = web.get(f"{page.url}api/session/{session_id}")
+            told["page"] = web.get(page.url)
+
+    hold_the_loop_while(ask)
+    assert told["held"]["holder"]
+    assert "hold_the_loop_while" in told["held"]["at"] or "wait" in told["held"]["at"]
+    assert told["node"]["info"]["process"] == "victim"
+    assert any("stuck" in frame["function"] for frame in told["node"]["stack"]["frames"])
+    assert "held up" in told["act"]["text"]
+    assert told["session"].status_code == 503
+    assert "held up" in told["session"].json()["error"]
+    assert told["page"].status_code == 200
+    assert victim.alive
+    assert (await page.get(f"api/session/{session_id}")).status_code == 200
+    async for name, value in page.events():
+        if name == "hello":
+            assert value["held"] is None
+            break
+
+
+async def test_of_a_conversation_that_goes_on_only_what_is_new_is_told(page, host):
+    """A mark says what the asker has; where that is the beginning no more, all of it is told again."""
+    session = await host.session("One.", "Two.", "Three.")
+    session_id = (await client.get_state(session)).session_id
+    await host.run(session, "first")
+    whole = (await page.get(f"api/session/{session_id}")).json()
+    assert [message["role"] for message in whole["messages"]] == ["user", "assistant"]
+    assert whole["goes_on"] is False
+    await host.run(session, "second")
+    more = (await page.get(f"api/session/{session_id}?have={whole['mark']}")).json()
+    assert more["goes_on"] is True
+    assert more["messages"][0]["content"][0]["text"] == "second"
+    assert len(more["messages"]) == 2
+    nothing = (await page.get(f"api/session/{session_id}?have={more['mark']}")).json()
+    assert (nothing["messages"], nothing["goes_on"]) == ([], True)
+    for strange in ("9-1-1", "2-0-0", "-1", "x", "2", "99999999999999-1-1", "%00"):
+        again = (await page.get(f"api/session/{session_id}?have={strange}")).json()
+        assert (len(again["messages"]), again["goes_on"]) == (4, False)
+    await client.reset(session)
+    now = (await client.get_state(session)).session_id
+    reset = (await page.get(f"api/session/{now}?have={more['mark']}")).json()
+    assert (reset["messages"], reset["goes_on"]) == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from lemon_otp import (
     spawn,
     whereis,
 )
+from tests.coding_agent.observer.test_observer import Page as Observed
+from tests.coding_agent.observer.test_observer import hold_the_loop_while, told_of_the_holder
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(180)]
 
@@ -237,6 +239,23 @@ async def test_a_page_that_loses_the_line_finds_it_again(opened, host):
     await expect(page.locator("body")).to_have_attribute("data-line", "on")
     spawn(sleeper, 1, label="newcomer")
     await expect(row(page, "newcomer")).to_be_visible()
+
+
+async def test_a_loop_that_is_held_up_is_named_while_it_is(opened, host):
+    """The line says who holds it and for how long, and that all is well again; the tree is still there."""
+    page = await opened.go()
+    await page.evaluate(
+        """() => { window.lines = []; const line = document.getElementById("line");
+          new MutationObserver(() => window.lines.push(line.textContent)).observe(line, {childList: true, subtree: true,
+          characterData: true}); }"""
+    )
+    url, _, token = opened.url.partition("#token=")
+    observed = Observed(url, token, None)
+    hold_the_loop_while(lambda: told_of_the_holder(observed))
+    await expect(page.locator("#line")).to_have_text("live")
+    lines = await page.evaluate("window.lines")
+    assert any(re.match(r"loop held for \d+ s by ", line) for line in lines), lines
+    assert opened.said == []
 
 
 async def test_the_token_leaves_the_address_and_a_missing_one_is_asked_for(opened, host):

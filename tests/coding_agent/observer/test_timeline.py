@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from coding_agent.observer.timeline import Timeline
+from coding_agent.observer.recorder import Recorder
+from coding_agent.observer.timeline import RUNS_MAX, Timeline
 from lemon_otp import GenServer, Supervisor, exit_signal, telemetry
 from lemon_otp.testing import settle
 
@@ -25,7 +26,8 @@ async def test_a_child_whose_id_is_an_object_is_told_of_as_any_other(runtime: An
     """It is not asked what it is called: a handler that raised would never be called again."""
     said: list[tuple[str, Any]] = []
     timeline = Timeline(lambda name, value: said.append((name, value)))
-    timeline.start()
+    recorder = Recorder(lambda name, value: timeline.happened(value) if name == "history" else None)
+    recorder.start()
     top = await Supervisor.start_link([Idle.child_spec(1, id=Nameless()), Idle.child_spec(2, id="b")], name="top")
     for child in await Supervisor.which_children(top):
         exit_signal(child.pid, "boom")
@@ -35,4 +37,22 @@ async def test_a_child_whose_id_is_an_object_is_told_of_as_any_other(runtime: An
     telemetry.execute(("lemon_otp", "supervisor", "start_error"), {}, told)
     assert timeline.history()[-1]["id"] == "<int of 19932 bits>"
     assert len(said) == len(timeline.history())
-    timeline.stop()
+    recorder.stop()
+
+
+def bar(run: int, number: int, to: int | None = None) -> dict[str, Any]:
+    return {"n": number, "run": run, "from": 1, "to": to}
+
+
+def test_of_many_runs_the_oldest_that_is_over_is_forgotten() -> None:
+    """What is under way stays, however old; a page is told what it need not show any more."""
+    said: list[tuple[str, Any]] = []
+    timeline = Timeline(lambda name, value: said.append((name, value)))
+    for run in range(RUNS_MAX):
+        timeline.step(bar(run, run))
+    timeline.step(bar(3, 100))
+    timeline.step(bar(3, 3, to=5))
+    timeline.step(bar(RUNS_MAX + 100, RUNS_MAX + 100))
+    assert ("forget", 3) in said
+    assert 3 not in {each["run"] for each in timeline.bars()}
+    assert 0 in {each["run"] for each in timeline.bars()}
