@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
+from lemon_ai import is_loopback, is_offline
+
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one HTTP answer."""
 
@@ -51,6 +53,8 @@ def bounded_transport(limit: int, on_status: OnStatus | None = None) -> Any:
 
     class BoundedTransport(httpx2.AsyncHTTPTransport):
         async def handle_async_request(self, request: Any) -> Any:
+            if is_offline() and not is_loopback(str(request.url)):
+                raise httpx2.ConnectError("it is on another machine, and this start is offline", request=request)
             response = await super().handle_async_request(request)
             if on_status is not None:
                 on_status(str(request.url), response.status_code)

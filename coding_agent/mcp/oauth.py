@@ -38,7 +38,7 @@ class Access:
 
     def note(self, url: str, status: int) -> None:
         """A request was answered."""
-        if url == self.entry.url:
+        if url.rstrip("/") == self.entry.url.rstrip("/"):
             self.refused = status == 401
 
 
