@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 from attrs import Factory, define, field, frozen
 
-from lemon_otp.callbacks import NoReply, Stop
+from lemon_otp.callbacks import NoReply, Reply, Stop
+from lemon_otp.caller import Caller
 from lemon_otp.children import pid_of
 from lemon_otp.children import stop as stop_process
 from lemon_otp.errors import (
@@ -27,9 +29,9 @@ from lemon_otp.errors import (
     StartFailed,
 )
 from lemon_otp.exits import Exit, is_orderly
-from lemon_otp.gen_server import GenServer, stop
+from lemon_otp.gen_server import GenServer, Request, call, stop
 from lemon_otp.pid import Pid
-from lemon_otp.process import current_process, current_runtime
+from lemon_otp.process import current_process, current_runtime, down_of, monitor, receive, whereis
 from lemon_otp.scheduler import Scheduler
 from lemon_otp.telling import describe, error_trace
 
@@ -64,12 +66,21 @@ class Application:
 
 @define(eq=False)
 class _Applications:
-    """What a runtime knows of applications; `running` in the order of starting, `ended` by themselves."""
+    """What a runtime knows of applications; `running` in the order of starting, `ended` by themselves.
+
+    One that is being stopped is among those that run until it is gone.
+    """
 
     known: dict[str, Application] = field(factory=dict)
-    running: dict[str, Pid | None] = field(factory=dict)
+    running: dict[str, Pid] = field(factory=dict)
+    stopping: set[str] = field(factory=set)
     ended: set[str] = field(factory=set)
     env: dict[str, dict[str, Any]] = field(factory=dict)
+
+    def is_gone(self, name: str) -> None:
+        """Note that an application does not run any more."""
+        self.running.pop(name, None)
+        self.stopping.discard(name)
 
 
 def load(application: Application) -> None:
@@ -95,7 +106,8 @@ def load(application: Application) -> None:
 async def start_application(application: Application | str) -> None:
     """Start one application; those it depends on must run.
 
-    One that ended by itself will do for an application without processes.
+    One that ended by itself will do for an application without processes. Whoever asks while a start goes on waits for
+    its outcome, and while the application is being stopped, until it is; cancelling does not stop the start.
 
     Raises:
         AlreadyStarted: It runs.
@@ -104,8 +116,12 @@ async def start_application(application: Application | str) -> None:
     """
     loaded = _loaded(application)
     table = _table()
+    await _until_stopped(loaded.name)
     if loaded.name in table.running:
         raise AlreadyStarted(loaded.name)
+    underway = whereis(_process_name(loaded.name))
+    if underway is not None:
+        return await _join(loaded.name, underway)
     missing = [name for name in _dependency_names(loaded) if name not in table.running]
     for name in missing:
         if name not in table.ended:
@@ -114,11 +130,9 @@ async def start_application(application: Application | str) -> None:
         raise NotStarted(missing[0], ended=True)
     try:
         # A process, so that the tree has a parent that outlives whoever asked for the start.
-        master = await ApplicationMaster.start(loaded, name=None)
+        await ApplicationMaster.start(loaded, name=_process_name(loaded.name))
     except StartFailed as failed:
         raise ApplicationFailed(loaded.name, failed.reason) from failed.__cause__
-    table.running[loaded.name] = master
-    table.ended.discard(loaded.name)
 
 
 async def ensure_all_started(*applications: Application | str) -> list[str]:
@@ -135,12 +149,12 @@ async def ensure_all_started(*applications: Application | str) -> list[str]:
     try:
         for application in applications:
             for name in _in_order(_loaded(application)):
-                if name not in _table().running:
+                if not _is_up(name):
                     await start_application(name)
                     started.append(name)
     except BaseException:
         for name in reversed(started):
-            if name in _table().running:
+            with suppress(NotStarted):
                 await stop_application(name)
         raise
     return started
@@ -150,29 +164,33 @@ async def stop_application(name: str) -> None:
     """Stop an application: its `prep_stop`, its tree in reverse, its `stop`. Those that depend on it run on.
 
     Raises:
-        NotStarted: It was not started, or was stopped. One that ended by itself may be stopped, once.
+        NotStarted: It was not started, or was stopped, by somebody else in the meantime too. One that ended by itself
+            may be stopped, once.
     """
-    running, ended = _table().running, _table().ended
+    await _until_stopped(name)
+    table = _table()
+    running, ended = table.running, table.ended
     if name not in running:
         if name not in ended:
             raise NotStarted(name)
         ended.remove(name)
         return
     master = running[name]
-    if master is not None and master.alive:
+    if master.alive:
+        table.stopping.add(name)
         try:
             await stop(master, "shutdown")
         except CallFailed as failed:
             if failed.reason != "noproc":
                 _log.warning("application %s ended with %s when it was stopped", name, describe(failed.reason))
-    running.pop(name, None)
+    table.is_gone(name)
     ended.discard(name)
 
 
 async def stop_all() -> None:
     """Stop every application that runs, the last started first."""
     for name in reversed(list(_table().running)):
-        if name in _table().running:
+        with suppress(NotStarted):  # somebody else stopped it meanwhile
             await stop_application(name)
 
 
@@ -205,13 +223,19 @@ def put_env(name: str, key: str, value: Any) -> None:
 # The process of one application.
 
 
-class ApplicationMaster(GenServer[Application, Any, Any, "_Running"]):
+@frozen
+class AreYouUp(Request[None]):
+    """Answered when the application has started."""
+
+
+class ApplicationMaster(GenServer[Application, AreYouUp, Any, "_Running"]):
     """Parent of an application's top supervisor; runs the hooks around its end."""
 
     trap_exit = True
 
     async def init(self, application: Application) -> _Running | Stop[_Running]:
-        current_process().label = f"application[{application.name}]"
+        me = current_process()
+        me.label = _process_name(application.name)
         top = None
         if application.start is not None:
             try:
@@ -221,7 +245,14 @@ class ApplicationMaster(GenServer[Application, Any, Any, "_Running"]):
             top = pid_of(started)
             if not isinstance(top, Pid):
                 return Stop(("bad_return", started))
+        # Noted here, since whoever asked for the start may be gone by now.
+        table = _table()
+        table.running[application.name] = me
+        table.ended.discard(application.name)
         return _Running(application, top)
+
+    async def handle_call(self, message: AreYouUp, caller: Caller, state: _Running) -> Reply[_Running]:
+        return Reply(None, state)
 
     async def handle_info(self, message: Any, state: _Running) -> NoReply[_Running] | Stop[_Running]:
         if isinstance(message, Exit) and message.pid is state.top:
@@ -236,7 +267,7 @@ class ApplicationMaster(GenServer[Application, Any, Any, "_Running"]):
         if state.top is not None:
             await stop_process(state.top, "infinity")
         await _run_hook(application.stop)
-        _table().running.pop(application.name, None)
+        _table().is_gone(application.name)
 
 
 @define(eq=False)
@@ -287,13 +318,37 @@ def _loaded(application: Application | str) -> Application:
     return known
 
 
+def _process_name(name: str) -> str:
+    return f"application[{name}]"
+
+
+def _is_up(name: str) -> bool:
+    table = _table()
+    return name in table.running and name not in table.stopping
+
+
+async def _join(name: str, underway: Pid) -> None:
+    """Wait for the outcome of a start that somebody else asked for."""
+    try:
+        await call(underway, AreYouUp(), timeout_s=None)
+    except CallFailed as failed:
+        raise ApplicationFailed(name, failed.reason) from failed.__cause__
+
+
+async def _until_stopped(name: str) -> None:
+    """While an application is being stopped, wait until it is gone."""
+    master = _table().running.get(name)
+    if master is not None and master.alive and name in _table().stopping:
+        await receive(down_of(monitor(master)))
+
+
 def _dependency_names(application: Application) -> list[str]:
     return [dep if isinstance(dep, str) else dep.name for dep in application.deps]
 
 
 def _in_order(application: Application, above: tuple[str, ...] = ()) -> Iterator[str]:
     """What an application needs to start, each after its own dependencies, and itself; nothing when it runs."""
-    if application.name in _table().running:
+    if _is_up(application.name):
         return
     if application.name in above:
         raise BadArgument(f"applications depend on each other: {' > '.join((*above, application.name))}")

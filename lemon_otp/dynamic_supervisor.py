@@ -159,12 +159,15 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             declines makes it None, and nothing is kept; one that adds information makes it `(pid, info)`.
 
         Raises:
+            BadChildSpec: It has no time to stop, which the BEAM refuses here too.
             MaxChildren: The bound is reached. Nothing was started.
             StartFailed: The child did not start; see `__cause__`. No restart was counted.
             CallFailed: The supervisor is gone.
 
         Cancelling leaves running a child that had already started.
         """
+        if isinstance(spec, ChildSpec) and spec.shutdown == 0:
+            raise BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
         return typed("Pid", raised(await call(supervisor, StartChild(spec), timeout_s=timeout_s)))
 
     @staticmethod
@@ -236,8 +239,6 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         options = state.options
         if not isinstance(spec, ChildSpec):
             return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
-        if spec.shutdown == 0:
-            return BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
         if options.max_children is not None and len(state.children) >= options.max_children:
             return MaxChildren()
         started = await child_work.start(spec, options.extra_arguments)

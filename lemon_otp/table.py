@@ -205,6 +205,8 @@ class Table:
             raise BadArgument(f"table {self.name!r} has no counter under {describe(key)}")
         if not 1 <= position < len(row) or isinstance(row[position], bool) or not isinstance(row[position], int):
             raise BadArgument(f"element {position} of {describe(row)} is no number that can be counted up")
+        if isinstance(by, bool) or not isinstance(by, int):
+            raise BadArgument(f"a counter goes up by a whole number, not by {describe(by)}")
         number: int = row[position] + by
         table.insert((key, *row[1:position], number, *row[position + 1 :]))
         return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -79,6 +80,7 @@ class World:
         last: The highest incarnation of each name that came to life.
         tasks, timers, monitors, callers: Handles kept under `as`.
         dealt_with: Tasks of the driver that it awaited, yielded, shut down or ignored.
+        controller: Held while an application is stopped: the recorded system then serves nobody who asks for one.
         log: What happened since the last step, oldest first.
         fault: Why the scenario cannot be run, once that is known.
     """
@@ -94,6 +96,7 @@ class World:
     monitors: dict[str, Any] = field(factory=dict)
     callers: dict[str, Any] = field(factory=dict)
     dealt_with: set[Any] = field(factory=set)
+    controller: asyncio.Lock = field(factory=asyncio.Lock)
     log: list[Event | Life | Running] = field(factory=list)
     told_dead: set[str] = field(factory=set)
     fault: str | None = None

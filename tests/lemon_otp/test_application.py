@@ -22,8 +22,10 @@ from lemon_otp import (
     get_env,
     load,
     put_env,
+    receive,
     running_applications,
     self_pid,
+    send,
     spawn,
     start_application,
     stop_all,
@@ -236,3 +238,120 @@ async def test_two_runtimes_do_not_see_each_others_applications() -> None:
         assert running_applications() == []
         await start_application(Application("app"))
     assert running_applications() == ["app"]
+
+
+def slow(journal: Journal, name: str) -> tuple[Application, list[Pid]]:
+    """An application whose start waits for a message to the process that is noted in the list."""
+    waiting: list[Pid] = []
+
+    async def start() -> Pid:
+        journal.append(("app", name))
+        waiting.append(self_pid())
+        await receive(lambda message: message == "go on")
+        return await Supervisor.start_link([child(journal, f"{name}.child")])
+
+    return Application(name, start, stop=lambda: journal.append(("stopped", name))), waiting
+
+
+async def test_two_who_start_an_application_at_the_same_time_start_it_once() -> None:
+    """The second waits for the outcome of the first, and has the same."""
+    journal: Journal = []
+    app, waiting = slow(journal, "a")
+    told: list[Any] = []
+
+    async def ask() -> None:
+        told.append(await ensure_all_started(app))
+
+    spawn(ask)
+    spawn(ask)
+    await settle()
+    assert (len(waiting), told, running_applications()) == (1, [], [])
+    send(waiting[0], "go on")
+    await settle()
+
+    assert told == [["a"], ["a"]]
+    assert running_applications() == ["a"]
+    assert journal.count(("app", "a")) == 1
+    await stop_application("a")
+    assert left() == []
+
+
+async def test_a_start_that_fails_fails_for_everybody_who_waits_for_it() -> None:
+    """With the reason of the one start."""
+    journal: Journal = []
+    app, waiting = slow(journal, "a")
+    told: list[Any] = []
+
+    async def ask() -> None:
+        try:
+            await start_application(app)
+        except ApplicationFailed as failed:
+            told.append((failed.application, failed.reason))
+
+    spawn(ask)
+    spawn(ask)
+    await settle()
+    exit_signal(waiting[0], "kill")
+    await settle()
+
+    assert told == [("a", "killed")] * 2
+    assert left() == []
+
+
+async def test_an_application_starts_though_whoever_asked_is_killed_meanwhile() -> None:
+    """The start goes on by itself: what it started is known, and can be stopped."""
+    journal: Journal = []
+    app, waiting = slow(journal, "a")
+    asking = spawn(start_application, app)
+    await settle()
+    exit_signal(asking, "kill")
+    send(waiting[0], "go on")
+    await settle()
+
+    assert running_applications() == ["a"]
+    await stop_application("a")
+    assert journal[-1] == ("stopped", "a")
+    assert left() == []
+
+
+async def test_an_application_that_is_being_stopped_is_waited_for() -> None:
+    """Whoever stops it too is told that it does not run; whoever starts it starts it again, dependencies first."""
+    journal: Journal = []
+    told: list[Any] = []
+    release: list[Pid] = []
+
+    async def prep_stop() -> None:
+        release.append(self_pid())
+        await receive(lambda message: message == "go on")
+
+    async def start() -> Pid:
+        return await Supervisor.start_link([child(journal, "child")])
+
+    below = Application("below", start, prep_stop=prep_stop)
+    above = Application("above", deps=[below])
+    await start_application(below)
+
+    async def stop_it() -> None:
+        try:
+            told.append(await stop_application("below"))
+        except NotStarted as error:
+            told.append(error.reason)
+
+    async def start_it() -> None:
+        told.append(await ensure_all_started(above))
+
+    for ask in (stop_it, stop_it, start_it):
+        spawn(ask)
+        await settle()
+    assert told == []
+    send(release[0], "go on")
+    await settle()
+
+    assert told == [None, ("not_started", "below"), ["below", "above"]]
+    assert running_applications() == ["below", "above"]
+    stopping = spawn(stop_all)
+    await settle()
+    send(release[1], "go on")
+    await settle()
+    assert not stopping.alive
+    assert left() == []

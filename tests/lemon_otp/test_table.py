@@ -271,3 +271,14 @@ async def test_two_runtimes_do_not_see_each_others_tables() -> None:
     Table.new("t")
     async with Runtime():
         assert Table.whereis("t") is None
+
+
+async def test_a_counter_goes_up_by_whole_numbers_only() -> None:
+    """Anything else is refused with BadArgument, and the row stays as it was."""
+    table = Table.new("counters")
+    table.insert(("a", 1))
+    for by in ("x", 1.5, None, True):
+        with pytest.raises(BadArgument):
+            table.update_counter("a", by)  # type: ignore[arg-type]
+
+    assert table.lookup("a") == [("a", 1)]

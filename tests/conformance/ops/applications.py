@@ -75,6 +75,8 @@ def _start_callback(world: World, name: str, definition: Mapping[str, Any]) -> C
                 return pid
             case ("error", reason):
                 raise StartFailed(WithDescription(reason))
+            case ("EXIT", "normal"):
+                raise StartFailed(WithDescription(result))
         raise StartFailed(("bad_return", (_callback(name), result)))
 
     return start
@@ -95,6 +97,7 @@ def _callback(name: str) -> Any:
 @op("app_start")
 async def start(place: Place, fields: Fields) -> Any:
     name = fields["app"]
+    await _controller_is_free(place)
     try:
         await start_application(name)
     except AlreadyStarted:
@@ -135,7 +138,8 @@ async def ensure(place: Place, fields: Fields) -> Any:
 @op("app_stop")
 async def stop(place: Place, fields: Fields) -> Any:
     try:
-        await stop_application(fields["app"])
+        async with place.world.controller:
+            await stop_application(fields["app"])
     except NotStarted as error:
         return ("error", error.reason)
     return "ok"
@@ -143,7 +147,13 @@ async def stop(place: Place, fields: Fields) -> Any:
 
 @op("app_running")
 async def running(place: Place, fields: Fields) -> Any:
+    await _controller_is_free(place)
     return Sorted(running_applications())
+
+
+async def _controller_is_free(place: Place) -> None:
+    async with place.world.controller:
+        pass
 
 
 @op("app_get_env")

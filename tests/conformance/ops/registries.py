@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from lemon_otp import ANY, AlreadyRegistered, NotFound, Registry, send
 from tests.conformance.failures import OpError, no_clause
 from tests.conformance.interpreter import Fields, Place, op
 from tests.conformance.normalise import Sorted
 from tests.conformance.terms import ListTerm, MapTerm, is_atom
+
+VARIABLE: Final = re.compile(r"\$\d+")
 
 
 def _key(place: Place, fields: Fields) -> Any:
@@ -21,14 +24,14 @@ def _pattern(place: Place, fields: Fields) -> Any:
 
 
 def with_wildcards(term: Any) -> Any:
-    """The pattern that a term stands for: the atom `_` matches anything."""
+    """The pattern that a term stands for: the atom `_` matches anything, and so does a variable that stands once."""
     if isinstance(term, tuple):
         return tuple(map(with_wildcards, term))
     if isinstance(term, ListTerm):
         return ListTerm(map(with_wildcards, term))
     if isinstance(term, MapTerm):
         return MapTerm((key, with_wildcards(value)) for key, value in term.items())
-    return ANY if term == "_" else term
+    return ANY if isinstance(term, str) and (term == "_" or VARIABLE.fullmatch(term)) else term
 
 
 @op("reg_register")
