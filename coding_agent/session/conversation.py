@@ -1,5 +1,6 @@
 """Edge. What a session process holds: its file, its agent, its subscribers, and how the three are kept in step."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -125,14 +126,18 @@ class Conversation:
         stored = await self.flush()
         return stored[-1] if stored else None
 
-    async def flush(self) -> tuple[str, ...]:
+    async def flush(self, *, aside: bool = False) -> tuple[str, ...]:
         """Store everything that waits, in order, and let the agent know the messages among it.
 
-        Subscribers are told the custom ones: nobody else said those.
+        Subscribers are told the custom ones: nobody else said those. A disk may take its time: with `aside` a thread
+        waits for it, and everybody else goes on.
         """
         said = [_said(write) for write in self.pending]
         flushed = self.pending.flush(self.store)
-        self.end_turn(flushed.failures)
+        if aside:
+            self._report(flushed.failures, await self._forced())
+        else:
+            self.end_turn(flushed.failures)
         ids = (None,) * len(said) if flushed.failures else flushed.entry_ids
         for message, entry_id in zip(said, ids, strict=True):
             if message is not None:
@@ -149,15 +154,35 @@ class Conversation:
             await self.store_or_defer(WriteMessage(command), now=True)
 
     def end_turn(self, failures: tuple[SessionError, ...] = ()) -> None:
-        """Force the turn to the disk, if the policy is to, and report what did not get there."""
-        for failure in failures:
-            self.storage_failed(failure)
+        """Force the turn to the disk at once, if the policy is to, and report what did not get there."""
         try:
             self.store.turn_end()
         except SessionError as error:
-            self.storage_failed(error)
+            self._report(failures, error)
         else:
+            self._report(failures, None)
+
+    async def _forced(self) -> SessionError | None:
+        """Force the turn to the disk, if the policy is to; why it did not get there, when it did not.
+
+        A process that is killed meanwhile closes its file, which forces it as well; what the thread says is lost.
+        """
+        try:
+            self.store.flush()
+            if self.store.is_force_due:
+                await asyncio.to_thread(self.store.force)
+        except SessionError as error:
+            return error
+        return None
+
+    def _report(self, failures: tuple[SessionError, ...], error: SessionError | None) -> None:
+        """Tell what did not get to the disk."""
+        for failure in failures:
+            self.storage_failed(failure)
+        if error is None:
             self.unstored = None
+        else:
+            self.storage_failed(error)
 
     def storage_failed(self, error: SessionError) -> None:
         """Tell the subscribers that something is not on disk; when the file was taken from us, go on in a new one.

@@ -302,7 +302,7 @@ async def _handle_event(state: Conversation, event: AgentEvent) -> None:
         case TurnEnd():
             state.notify(event)
             had_pending = len(state.pending) > 0
-            await state.flush()
+            await state.flush(aside=True)
             state.notify(SavePoint(had_pending))
             if event.message.stop_reason not in ("error", "aborted"):
                 state.compaction = state.compaction.answered()

@@ -253,6 +253,12 @@ class SessionFile:
                     self._half_written = False
             raise
 
+    def is_due(self, moment: FsyncPolicy) -> bool:
+        """Whether the policy asks at this moment for something to be forced to the disk that is not."""
+        if self._fd is None or not self._unsynced or self._fsync == "none":
+            return False
+        return moment == "turn" or self._fsync == "entry"
+
     def sync(self, moment: FsyncPolicy) -> None:
         """Force what was written to the disk, if the policy says so at this moment.
 
@@ -262,9 +268,7 @@ class SessionFile:
         Raises:
             OSError: The disk refused; the bytes may or may not be on it.
         """
-        if self._fd is None or not self._unsynced or self._fsync == "none":
-            return
-        if moment == "turn" or self._fsync == "entry":
+        if self.is_due(moment) and self._fd is not None:
             self._files.fsync(self._fd)
             self._unsynced = False
 

@@ -276,6 +276,19 @@ class RecordLog:
             SessionWriteFailed: Something still waits, or the disk did not take it.
         """
         self.flush()
+        self.force()
+
+    @property
+    def is_force_due(self) -> bool:
+        """Has the policy something to be forced to the disk at the end of a turn?"""
+        return self._file.is_due("turn")
+
+    def force(self) -> None:
+        """Force the turn to the disk, if the policy is to; on any thread, while the log is not used on another.
+
+        Raises:
+            SessionWriteFailed: The disk did not take it.
+        """
         self._sync("turn")
 
     def close(self) -> None:

@@ -423,6 +423,19 @@ class SessionManager:
         """
         self._log.turn_end()
 
+    @property
+    def is_force_due(self) -> bool:
+        """Has `force` something to do?"""
+        return self._log.is_force_due
+
+    def force(self) -> None:
+        """The part of `turn_end` that waits for the disk; on any thread, while this is not used on another.
+
+        Raises:
+            SessionWriteFailed: The disk did not take it.
+        """
+        self._log.force()
+
     def flush(self) -> None:
         """Write what waits.
 
