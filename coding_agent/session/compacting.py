@@ -165,8 +165,8 @@ def _is_failure(message: object) -> bool:
 
 
 def _tokens(state: Conversation) -> int:
-    messages = [message for _, message in state.store.context_items()]
-    return context_size(messages, overhead=sum(_overhead(state).values())).tokens
+    size = context_size([message for _, message in state.store.context_items()])
+    return size.tokens if size.counted else size.tokens + sum(_overhead(state).values())
 
 
 def _overhead(state: Conversation) -> dict[str, int]:

@@ -38,10 +38,10 @@ async def apply(state: Conversation, request: object) -> bool:
 
 async def store_settings(state: Conversation) -> None:
     """Write down the model and level a prompt will run with, where the file says otherwise or nothing yet."""
-    context = state.store.build_context()
-    if context.model != protocol.model_name(state.model):
+    before = state.store.chosen()
+    if before.model != protocol.model_name(state.model):
         await state.store_or_defer(WriteModelChange(state.model.provider, state.model.id), now=True)
-    if context.thinking_level != state.thinking_level:
+    if before.thinking_level != state.thinking_level:
         await state.store_or_defer(WriteThinkingLevelChange(state.thinking_level), now=True)
 
 

@@ -47,20 +47,29 @@ class Source(Protocol):
 
 
 @frozen
-class SessionContext:
-    """What a model is given at one leaf.
+class Chosen:
+    """What holds at one leaf beside the conversation.
 
     Attributes:
         model: `provider/id` of the last model chosen or the last that answered, spelled as lemon_ai does; None when
             there was none yet.
         thinking_level: "off" when none was chosen.
         active_tools: Names of the tools offered; None when none were chosen and the host's own apply.
-        messages: The conversation, oldest first.
     """
 
     model: str | None
     thinking_level: str
     active_tools: tuple[str, ...] | None
+
+
+@frozen
+class SessionContext(Chosen):
+    """What a model is given at one leaf.
+
+    Attributes:
+        messages: The conversation, oldest first.
+    """
+
     messages: tuple[SessionMessage, ...]
 
 
@@ -70,12 +79,12 @@ def build_context(
     """The context at a leaf, by default the current one."""
     path = source.tree.path(leaf)
     messages = tuple(message for _, message in project(source, path, projectors))
-    return SessionContext(
-        model=_model(source, path),
-        thinking_level=_state(source, path, "thinking_level_change", "thinkingLevel") or _initial_level(source),
-        active_tools=_active_tools(source, path),
-        messages=messages,
-    )
+    return SessionContext(*_chosen(source, path), messages=messages)
+
+
+def chosen(source: Source) -> Chosen:
+    """What holds at the current leaf; the messages are not looked at."""
+    return Chosen(*_chosen(source, source.tree.path()))
 
 
 def context_json(source: Source, leaf: int | None = None) -> dict[str, Any]:
@@ -215,6 +224,11 @@ def _branch(data: Mapping[str, Any]) -> BranchSummaryMessage | None:
 
 
 # State.
+
+
+def _chosen(source: Source, path: list[int]) -> tuple[str | None, str, tuple[str, ...] | None]:
+    level = _state(source, path, "thinking_level_change", "thinkingLevel") or _initial_level(source)
+    return _model(source, path), level, _active_tools(source, path)
 
 
 def _state(source: Source, path: list[int], kind: str, member: str) -> str | None:

@@ -21,7 +21,7 @@ from attrs import evolve
 from coding_agent.errors import EntryNotFound, StaleCompaction
 from coding_agent.messages import SessionMessage, content_to_json, message_to_json
 from coding_agent.storage import copying
-from coding_agent.storage.context import Projector, SessionContext, build_context, project
+from coding_agent.storage.context import Chosen, Projector, SessionContext, build_context, chosen, project
 from coding_agent.storage.files import Files
 from coding_agent.storage.header import SessionHeader, header_from_json
 from coding_agent.storage.jsonl import FsyncPolicy
@@ -254,6 +254,10 @@ class SessionManager:
         whole = repair(context.messages)
         kept = whole.messages[: len(whole.messages) - len(whole.open_at_end)]
         return evolve(context, messages=kept)
+
+    def chosen(self) -> Chosen:
+        """Model, thinking level and tools at the leaf; the messages are not looked at."""
+        return chosen(self._log)
 
     def context_items(self) -> list[tuple[str | None, SessionMessage]]:
         """The messages of the current context with the entries they come from; None for one only a compaction holds."""

@@ -128,10 +128,12 @@ def test_state_comes_from_the_branch_and_another_branch_may_differ(tmp_path):
     with opened(path) as manager:
         here, there = manager.build_context("w"), manager.build_context("other")
         shown = context_json(manager.log, manager.position("w"))["model"]
+        leaf, chosen = manager.build_context(), manager.chosen()
 
     assert (here.model, here.thinking_level, here.active_tools) == ("github_copilot/x/y", "high", ())
     assert (there.model, there.thinking_level, there.active_tools) == (None, "off", None)
     assert shown == {"provider": "github-copilot", "modelId": "x/y"}
+    assert (chosen.model, chosen.thinking_level, chosen.active_tools) == (leaf.model, leaf.thinking_level, None)
 
 
 def test_the_model_that_answered_last_is_the_model(tmp_path):
