@@ -8,7 +8,7 @@ own settings allow, and every flag that makes things stricter.
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import define, evolve, field
 
@@ -16,9 +16,10 @@ from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage, SessionNotRunning
 from coding_agent.hosting.extended import serve_providers
 from coding_agent.hosting.open_sessions import OpenSession
-from coding_agent.hosting.running import HostRun, prepared
-from coding_agent.settings import Settings, settings_of
 from coding_agent.storage.listing import read_summary
+
+if TYPE_CHECKING:
+    from coding_agent.hosting.running import HostRun
 
 FOLDERS_MAX: Final = 64
 STRICT_MODES: Final = ("ask", "plan")
@@ -37,19 +38,20 @@ class Folders:
 
     Attributes:
         first: That of the command line.
-        claim: Makes sure that no other host serves a folder, or raises; None where the host keeps to the first one.
+        prepare: Works out what a start in a folder shares, and makes sure that no other host serves it, or raises; None
+            where the host keeps to the first one.
     """
 
-    first: HostRun
-    claim: Callable[[Settings], Awaitable[Claim]] | None = None
-    _more: dict[str, tuple[HostRun, Claim]] = field(factory=dict, init=False)
+    first: "HostRun"
+    prepare: "Callable[[Arguments], Awaitable[tuple[HostRun, Claim]]] | None" = None
+    _more: "dict[str, tuple[HostRun, Claim]]" = field(factory=dict, init=False)
     _adding: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
-    def all(self) -> list[HostRun]:
+    def all(self) -> "list[HostRun]":
         """Each folder, in the order in which they came."""
         return [self.first, *(host for host, _ in self._more.values())]
 
-    def at(self, cwd: str) -> HostRun | None:
+    def at(self, cwd: str) -> "HostRun | None":
         """The host of a folder it works in."""
         return next((host for host in self.all() if str(host.settings.cwd) == cwd), None)
 
@@ -70,7 +72,7 @@ class Folders:
             raise SessionNotRunning(f"{what} of this host begins with {session_id}")
         return (exact or fitting)[0]
 
-    async def of_file(self, file: Path, otherwise: HostRun) -> HostRun:
+    async def of_file(self, file: Path, otherwise: "HostRun") -> "HostRun":
         """The host of the folder a session file belongs to; `otherwise` where that cannot be said or taken.
 
         Raises:
@@ -79,14 +81,14 @@ class Folders:
         for host in self.all():
             if host.sessions.at(file) is not None:
                 return host
-        if self.claim is None:
+        if self.prepare is None:
             return otherwise
         summary = await asyncio.to_thread(read_summary, file)
         if summary is None or not await asyncio.to_thread(Path(summary.cwd).is_dir):
             return otherwise
         return await self.add(Path(summary.cwd))
 
-    async def add(self, folder: Path, *, is_named: bool = False) -> HostRun:
+    async def add(self, folder: Path, *, is_named: bool = False) -> "HostRun":
         """Work in this folder too; harmless when it is done already.
 
         Args:
@@ -101,37 +103,30 @@ class Folders:
             cwd = await asyncio.to_thread(folder.resolve)
             if (known := self.at(str(cwd))) is not None:
                 return known
-            if self.claim is None:
+            if self.prepare is None:
                 raise BadUsage(f"this host works in {self.first.settings.cwd} only")
             if len(self._more) >= FOLDERS_MAX - 1:
                 raise BadUsage(f"this host works in {FOLDERS_MAX} folders already")
             if not cwd.is_dir():
                 raise BadUsage(f"there is no folder {cwd}")
             given = evolve(self.first.arguments, cwd=str(cwd))
-            arguments = given if is_named else strict(given)
-            host = await asyncio.to_thread(self._made, arguments)
-            claim = await self.claim(host.settings)
+            host, claim = await self.prepare(given if is_named else strict(given))
+            first = self.first
+            host.environ, host.keeps_sessions, host.extras = first.environ, first.keeps_sessions, list(first.extras)
+            host.folders = self
             self._more[str(cwd)] = host, claim
         await serve_providers(host.extensions)
         return host
 
-    def _made(self, arguments: Arguments) -> HostRun:
-        """The host of another folder, its settings and files read."""
-        first = self.first
-        host = prepared(arguments, settings_of(arguments, first.environ))
-        host.environ, host.keeps_sessions, host.extras, host.folders = (
-            first.environ, first.keeps_sessions, list(first.extras), self,
-        )  # fmt: skip
-        return host
-
-    async def leave(self, host: HostRun) -> int:
+    async def leave(self, host: "HostRun") -> int:
         """Work no more in a folder that is not the first; its sessions are stored and ended; how many there were."""
+        _, claim = self._more.pop(str(host.settings.cwd))
         sessions = host.sessions.all()
-        await host.sessions.close_all()
-        _, claim = self._more.pop(str(host.settings.cwd), (host, None))
-        if host.extensions is not None:
-            await host.extensions.finished()
-        if claim is not None:
+        try:
+            await host.sessions.close_all()
+            if host.extensions is not None:
+                await host.extensions.finished()
+        finally:
             claim.release()
         return len(sessions)
 

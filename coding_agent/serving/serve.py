@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,7 +103,7 @@ def _serve(
         remove_dead_sockets(settings.runtime_dir)
         host = prepared(arguments, settings)
         host.keeps_sessions = True
-        host.folders = Folders(host, claim)
+        host.folders = Folders(host, partial(taken_in, environ=environ))
         for notice in host.notices:
             _say(notice)
 
@@ -177,16 +178,20 @@ def only_host_of(settings: Settings) -> Iterator[None]:
         lock.release()
 
 
-async def claim(settings: Settings) -> Claim:
-    """Let no other host serve this folder until the claim is released, or this process ends.
+async def taken_in(arguments: Arguments, *, environ: Mapping[str, str]) -> tuple[HostRun, Claim]:
+    """What a start in another folder shares; no other host serves that until the claim is released, or this one ends.
 
     Raises:
-        ServeFailed: One does; the text names its process.
+        BadUsage: Its settings are broken.
+        ServeFailed: Another host serves it; the text names its process.
     """
-    lock = _claimed(settings)
+    from coding_agent.hosting.running import prepared
+
+    host = await asyncio.to_thread(lambda: prepared(arguments, settings_of(arguments, environ)))
+    lock = _claimed(host.settings)
     if lock is None:
-        raise await asyncio.to_thread(_taken, settings)  # other hosts are asked, and they may ask this one
-    return lock
+        raise await asyncio.to_thread(_taken, host.settings)  # hosts are asked for their folders, this one too
+    return host, lock
 
 
 def _claimed(settings: Settings) -> FileLock | None:
