@@ -13,7 +13,6 @@ from lemon_otp.clock import Timer
 from lemon_otp.errors import CallFailed, CallTimeout
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import MAIL, READY, Scheduler
 
 CALL: Final = "$gen_call"
 CAST: Final = "$gen_cast"
@@ -45,27 +44,25 @@ class Caller:
         return f"<caller {self.pid!r}>"
 
     def answer(self, value: Any) -> None:
-        """Settle with a value; does nothing when the caller no longer waits."""
+        """Settle with a value, from any thread; does nothing when the caller no longer waits."""
         if get_ident() != self.pid.runtime.thread_id:
             self.pid.runtime.post(self.answer, value)
-        elif not self.settled:
-            self.settled = ANSWERED
-            self.value = value
-            if self.waiter is not None:
-                self.waiter.resume()
+        else:
+            self.settle_as(ANSWERED, value)
 
     def target_down(self, reason: Any) -> None:
         """Settle with the exit reason of the process that was asked."""
-        self._fail(FAILED, reason)
+        self.settle_as(FAILED, reason)
 
     def give_up(self) -> None:
         """Settle because time is up."""
-        self._fail(LATE, None)
+        self.settle_as(LATE, None)
 
-    def _fail(self, how: int, reason: Any) -> None:
+    def settle_as(self, how: int, value: Any) -> None:
+        """Note what came of the request, on the loop's thread, and wake who waits; only the first time counts."""
         if not self.settled:
             self.settled = how
-            self.value = reason
+            self.value = value
             if self.waiter is not None:
                 self.waiter.resume()
 
@@ -109,26 +106,3 @@ class _TimedOut:
 
 
 TIMED_OUT: Final = _TimedOut()
-
-
-def send_request(runtime: Scheduler, target: Process, message: tuple[Any, ...]) -> None:
-    """Deliver a request; a server that waits for work serves it at once, inside the turn of the one who asks."""
-    if (
-        target.status == MAIL
-        and target.serves_inside
-        and target.coro is None
-        and not target.mailbox
-        and runtime.fuel > 0
-        and (not runtime.outer or runtime.has_room())
-    ):
-        box = target.mailbox
-        if box is None:
-            target.make_mailbox(message)
-        else:
-            box.append(message)
-        target.status = READY
-        runtime.run_inside(target)
-    elif message[0] is SYSTEM:
-        target.deliver_urgent(message)
-    else:
-        target.deliver(message)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from typing import Any, Final, Literal
+from collections.abc import Collection, Coroutine, Iterable
+from types import CoroutineType
+from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -17,6 +18,9 @@ from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid
+from lemon_otp.relations import Keeper
+from lemon_otp.scheduler import running_process
+from lemon_otp.server_start import ServerStart
 from lemon_otp.telling import describe
 
 _log: Final = logging.getLogger("lemon_otp")
@@ -91,6 +95,10 @@ class Refused:
         return failed
 
 
+Started: TypeAlias = Pid | tuple[Pid, Any] | Refused | None
+"""What came of a start: the pid, with information or without, None for a child that declined, or why there is none."""
+
+
 def how_many(children: Collection[Any]) -> str:
     """Stands for the children where a state is shown: a crash report must not write down a hundred thousand."""
     return f"<{len(children)} children>"
@@ -104,16 +112,37 @@ def count(children: Iterable[Child]) -> ChildCounts:
     return ChildCounts(len(listed), active, supervisors, len(listed) - supervisors)
 
 
-async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid | tuple[Pid, Any] | Refused | None:
-    """Call the start function: what it returned, or why there is no child."""
+def begin(
+    spec: ChildSpec, extra_arguments: tuple[Any, ...], keeper: Keeper | None = None
+) -> Started | CoroutineType[Any, Any, Started]:
+    """Start a child: what came of it, or, where that has to be waited for, what to await.
+
+    Only what a `ServerStart` starts gets the keeper.
+    """
+    function = spec.start
     try:
-        started = await spec.start(*extra_arguments)
-    except (StartFailed, BadChildSpec) as error:
-        return Refused(error.reason, error)
-    except ProcessExit as error:
-        return Refused(error.reason, error, exited=True)
-    except Exception as error:
-        return Refused(error, error, exited=True)
+        if type(function) is ServerStart and not extra_arguments:
+            begun: Any = function.begin(running_process(), keeper)
+            if isinstance(begun, Process):
+                return begun
+        else:
+            begun = function(*extra_arguments)
+    except (ProcessExit, Exception) as error:
+        return _refused(error)
+    return _outcome(begun)  # type: ignore[return-value]  # what `async def` makes is more than a Coroutine
+
+
+async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Started:
+    """Start a child: what its start function returned, or why there is none."""
+    begun = begin(spec, extra_arguments)
+    return await begun if isinstance(begun, CoroutineType) else begun
+
+
+async def _outcome(begun: Any) -> Started:
+    try:
+        started = await begun
+    except (ProcessExit, Exception) as error:
+        return _refused(error)
     if started is None or isinstance(started, Pid):
         return started
     if isinstance(started, tuple) and len(started) == 2 and isinstance(started[0], Pid):
@@ -121,28 +150,61 @@ async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Pid |
     return Refused(started)
 
 
+def _refused(error: ProcessExit | Exception) -> Refused:
+    if isinstance(error, StartFailed | BadChildSpec):
+        return Refused(error.reason, error)
+    if isinstance(error, ProcessExit):
+        return Refused(error.reason, error, exited=True)
+    return Refused(error, error, exited=True)
+
+
 def pid_of(started: Pid | tuple[Pid, Any] | None) -> Pid | None:
     """The pid in what a start function returned."""
     return started[0] if isinstance(started, tuple) else started
 
 
-async def stop(pid: Pid, shutdown: Shutdown) -> Any:
-    """Stop a child and wait until it has ended; the reason it ended with. Its Exit message is used up."""
-    me, child = current_process(), pid
-    assert isinstance(child, Process)
-    linked = me.is_linked(child)
+def ask_to_end(me: Process, child: Process, shutdown: Shutdown) -> bool:
+    """Send a child the signal to end; whether it has ended by now, and no message will tell of it.
+
+    Most children have nothing to finish and have.
+    """
+    if child.exit_reason is not ALIVE:
+        return False
+    linked = me.unlink(child)
+    child.exit_signal(me, "kill" if isinstance(shutdown, str) and shutdown == "brutal_kill" else "shutdown")
+    if child.exit_reason is not ALIVE:
+        return True
+    if linked:
+        me.link(child)
+    return False
+
+
+async def wait_for_end(me: Process, child: Process, shutdown: Shutdown) -> Any:
+    """Wait until a child has ended that was asked to; its reason. Its Exit message is used up."""
     if child.exit_reason is ALIVE:
-        me.unlink(child)
-        child.exit_signal(me, "kill" if shutdown == "brutal_kill" else "shutdown")
-        if child.exit_reason is not ALIVE:
-            return child.exit_reason  # most have nothing to finish: no link told us, so there is no message either
-        if linked:
-            me.link(child)
         await _until_ended(child, shutdown)
         me.unlink(child)
     if me.mailbox:
         discard(me.mailbox, lambda message: type(message) is Exit and message.pid is child)
     return child.exit_reason
+
+
+async def stop(pid: Pid, shutdown: Shutdown) -> Any:
+    """Stop a process that is linked to this one, and wait until it has ended; its reason."""
+    me, child = current_process(), pid
+    assert isinstance(child, Process)
+    return child.exit_reason if ask_to_end(me, child, shutdown) else await wait_for_end(me, child, shutdown)
+
+
+def end(spec: ChildSpec, pid: Pid) -> Coroutine[Any, Any, None] | None:
+    """Stop a child: None when it has ended already, else what to await until it has."""
+    me, child = running_process(), pid
+    assert isinstance(child, Process)
+    return None if ask_to_end(me, child, spec.shutdown) else _end_slowly(me, spec, child)
+
+
+async def _end_slowly(me: Process, spec: ChildSpec, child: Process) -> None:
+    note_stop(spec, await wait_for_end(me, child, spec.shutdown))
 
 
 async def _until_ended(child: Process, shutdown: Shutdown) -> None:
@@ -167,9 +229,8 @@ async def stop_together(children: Iterable[Child]) -> None:
         pid, shutdown = child.pid, child.spec.shutdown
         if not isinstance(pid, Process):
             continue
-        me.unlink(pid)
-        pid.exit_signal(me, "kill" if shutdown == "brutal_kill" else "shutdown")
-        if pid.exit_reason is ALIVE:  # most have nothing to finish and have ended already
+        if not ask_to_end(me, pid, shutdown) and pid.exit_reason is ALIVE:
+            me.unlink(pid)
             ref = monitor(pid)
             waiting[ref] = pid
             if not isinstance(shutdown, str):
@@ -236,6 +297,6 @@ def note_give_up(spec: ChildSpec, max_restarts: int, max_seconds: float) -> None
 
 def note_stop(spec: ChildSpec, reason: Any) -> None:
     """Tell when a child that was asked to stop ended otherwise."""
-    if not is_orderly(reason) and reason != "killed":
+    if reason != "killed" and not is_orderly(reason):
         me = self_pid()
         _log.warning("child %s of %r ended with %s when asked to stop", describe(spec.id), me, describe(reason))

@@ -11,8 +11,10 @@ The strategy is one_for_one. Its own end stops all children at the same time, ea
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from random import Random
-from typing import Any
+from types import CoroutineType
+from typing import Any, TypeAlias
 from typing import cast as typed
 
 from attrs import define, field, frozen
@@ -21,16 +23,18 @@ from lemon_otp import children as child_work
 from lemon_otp.callbacks import NoReply, Reply, Stop
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
-from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused
+from lemon_otp.children import Child, ChildCounts, ChildInfo, Refused, Started
 from lemon_otp.clock import monotonic_s
 from lemon_otp.errors import BadArgument, BadChildSpec, MaxChildren, NotFound, UnhandledMessage
 from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer, call, cast
 from lemon_otp.machine import Process
-from lemon_otp.pid import Address, Name, Pid
+from lemon_otp.pid import ALIVE, Address, Name, Pid
 from lemon_otp.process import current_process, self_pid, send_after
+from lemon_otp.relations import Keeper
 from lemon_otp.restarts import Backoff, RestartWindow, starts_again
 from lemon_otp.server_process import log_unexpected
+from lemon_otp.server_start import ServerStart
 from lemon_otp.supervision import (
     CountChildren,
     StartChild,
@@ -68,25 +72,39 @@ class Crowd:
 
     options: Options
     window: RestartWindow
+    supervisor: Process = field(factory=current_process, repr=False)
     random: Random = field(factory=Random, repr=False)
     children: dict[Pid, Child] = field(factory=dict, repr=child_work.how_many)
+    keeper: Keeper = field(init=False, repr=False)
 
     def listed(self) -> list[Child]:
         """The children, oldest first, for `introspect`."""
         return list(self.children.values())
 
-    def forget_at_exit(self, process: Process) -> None:
-        """Forget a temporary child the moment it ends, so that its supervisor need not be told by a message."""
-        process.at_exit(self._temporary_ended)
+    def __attrs_post_init__(self) -> None:
+        self.keeper = self._ended
 
-    def _temporary_ended(self, process: Process, reason: Any) -> None:
-        supervisor = process.parent
-        if supervisor is None or not process.is_linked(supervisor):
-            return  # it unlinked itself: then its supervisor does not hear of its end
+    def _ended(self, process: Process, reason: Any) -> None:
+        """Forget a temporary child the moment it ends, without a message; not one that has unlinked itself."""
+        if process.is_linked(self.supervisor):
+            self.forget(process, reason)
+
+    def forget(self, process: Pid, reason: Any) -> None:
+        """A child has ended, and is not started again."""
         child = self.children.pop(process, None)
         if child is not None:
-            process.unlink(supervisor)
-            child_work.note_end(supervisor, child, process, reason)
+            child_work.note_end(self.supervisor, child, process, reason)
+
+    def keep_book(self, spec: ChildSpec, process: Pid) -> None:
+        """See to it that a temporary child that has just started is forgotten when it ends."""
+        if type(spec.start) is ServerStart:
+            if process.exit_reason is not ALIVE:
+                self.forget(process, process.exit_reason)  # before it was listed; else its keeper will see to it
+        elif isinstance(process, Process) and process.parent is self.supervisor and process.is_linked(self.supervisor):
+            process.link(self.supervisor, self.keeper)
+
+
+Answer: TypeAlias = Awaitable[Reply[Crowd]] | Reply[Crowd]
 
 
 class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
@@ -192,14 +210,14 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     async def init(self, options: Options) -> Any:
         return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds))
 
-    async def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Reply[Crowd]:
+    def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Answer:
         kind = type(message)
         answer: Any
         if kind is StartChild:
-            answer = await self.add(message.spec, state)
-        elif kind is TerminateChild:
-            answer = await self._terminate_child(message.child, state)
-        elif kind is WhichChildren:
+            return self.add(message.spec, state)
+        if kind is TerminateChild:
+            return self._terminate_child(message.child, state)
+        if kind is WhichChildren:
             answer = [child.info() for child in state.children.values()]
         elif kind is CountChildren:
             answer = child_work.count(state.children.values())
@@ -234,40 +252,50 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
 
     # Below: what a supervisor does with its children.
 
-    async def add(self, spec: Any, state: Crowd) -> Any:
+    # Most children begin and end without waiting for anything, and a request that need not wait needs no coroutine.
+
+    def add(self, spec: Any, state: Crowd) -> Answer:
         """Start a child; what start_child answers, an exception among it."""
         options = state.options
         if not isinstance(spec, ChildSpec):
-            return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
+            return Reply(BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec"), state)
         if options.max_children is not None and len(state.children) >= options.max_children:
-            return MaxChildren()
-        started = await child_work.start(spec, options.extra_arguments)
+            return Reply(MaxChildren(), state)
+        keeper = state.keeper if spec.restart == "temporary" else None
+        begun = child_work.begin(spec, options.extra_arguments, keeper)
+        if isinstance(begun, CoroutineType):
+            return self._add_later(spec, begun, state)
+        return self._add(spec, begun, state)
+
+    async def _add_later(self, spec: ChildSpec, begun: Awaitable[Started], state: Crowd) -> Reply[Crowd]:
+        return self._add(spec, await begun, state)
+
+    def _add(self, spec: ChildSpec, started: Started, state: Crowd) -> Reply[Crowd]:
         if isinstance(started, Refused):
             child_work.note_refused(spec, started)
-            return started.as_error()
+            return Reply(started.as_error(), state)
         pid = child_work.pid_of(started)
         if pid is not None:
             state.children[pid] = Child(spec, pid)
-            if spec.restart == "temporary" and isinstance(pid, Process) and pid.parent is current_process():
-                state.forget_at_exit(pid)
-        return started
+            if spec.restart == "temporary":
+                state.keep_book(spec, pid)
+        return Reply(started, state)
 
-    async def _terminate_child(self, pid: Any, state: Crowd) -> NotFound | None:
+    def _terminate_child(self, pid: Any, state: Crowd) -> Answer:
         child = state.children.pop(pid, None)
         if child is None:
-            return NotFound(pid)
-        if child.pid is not None:
-            child_work.note_stop(child.spec, await child_work.stop(child.pid, child.spec.shutdown))
-        return None
+            return Reply(NotFound(pid), state)
+        ending = None if child.pid is None else child_work.end(child.spec, child.pid)
+        return Reply(None, state) if ending is None else _terminated(ending, state)
 
     async def _child_ended(self, pid: Pid, reason: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         child = state.children.get(pid)
         if child is None:
             return NoReply(state)
-        child_work.note_end(current_process(), child, pid, reason)
         if not starts_again(child.spec.restart, reason):
-            del state.children[pid]
+            state.forget(pid, reason)
             return NoReply(state)
+        child_work.note_end(state.supervisor, child, pid, reason)
         return await self._restart(pid, child, state)
 
     async def _restart(self, pid: Pid, child: Child, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
@@ -297,6 +325,11 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         if new_pid is not None:
             child.pid, child.restarting = new_pid, False
             state.children[new_pid] = child
+
+
+async def _terminated(ending: Awaitable[None], state: Crowd) -> Reply[Crowd]:
+    await ending
+    return Reply(None, state)
 
 
 @frozen

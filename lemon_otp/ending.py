@@ -17,9 +17,9 @@ from lemon_otp.errors import ProcessExit
 from lemon_otp.exits import is_orderly
 from lemon_otp.mailbox import Mailbox
 from lemon_otp.pid import ALIVE
-from lemon_otp.relations import Related, Ties
-from lemon_otp.scheduler import DONE, ENDED, FUTURE
-from lemon_otp.stepper import NO_CONTEXT
+from lemon_otp.relations import Keeper, Related, Ties
+from lemon_otp.scheduler import DONE, ENDED, FUTURE, IDLE
+from lemon_otp.stepper import NO_CONTEXT, Interrupts
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -39,7 +39,7 @@ class Ending(Related):
     parent: Process | None
 
     def returned(self, value: Any) -> None:
-        if self.ties is None and self.side is None and self.exit_reason is ALIVE:
+        if self.linked is None and self.ties is None and self.side is None and self.exit_reason is ALIVE:
             # Nobody to tell and nothing to clean up: the end of most processes, and half the cost of the others'.
             self.exit_reason = "normal"
             self.alert = True
@@ -83,8 +83,8 @@ class Ending(Related):
         else:
             super().attend()
 
-    def finished(self) -> None:
-        Related.finished(self)
+    def call_back(self, side: Interrupts) -> None:
+        super().call_back(side)
         runtime = self.runtime
         if runtime.zombies:
             runtime.zombies.pop(self.as_process(), None)
@@ -94,7 +94,9 @@ class Ending(Related):
     def die(self, reason: Any) -> None:
         """End the process now, for everybody else; its coroutine, if there is one, is left to be cancelled."""
         self.mark_dead(reason)
-        if self.status != ENDED and not self.runtime.is_running(self.as_process()):
+        if self.status == IDLE:
+            self.finished()
+        elif self.status != ENDED and not self.runtime.is_running(self.as_process()):
             if self.coro is None:
                 self.finished()
             else:
@@ -107,29 +109,34 @@ class Ending(Related):
         self.alert = True
         runtime.processes.pop(self.id, None)
         self.mailbox = None
-        ties = self.ties
+        ties, linked = self.ties, self.linked
+        if ties is not None and ties.name is not None:
+            runtime.names.pop(ties.name, None)
+        if linked:
+            self._tell_keepers(linked, reason)
         if ties is not None:
-            if ties.name is not None:
-                runtime.names.pop(ties.name, None)
-            if ties.hooks is not None:
-                self._run_hooks(ties, reason)
-            if ties.monitoring is not None:
-                self.stop_monitoring()
-            if ties.links or ties.monitors:
-                dead = self.as_process()
-                if runtime.announcing:
-                    runtime.enqueue(typed("Process", Announcement(dead)))
-                else:
-                    announce_death(dead)
+            self._leave(ties, reason)
+        if linked or (ties is not None and ties.monitors):
+            dead = self.as_process()
+            if runtime.announcing:
+                runtime.enqueue(typed("Process", Announcement(dead)))
+            else:
+                announce_death(dead)
         self.parent = None
 
-    def _run_hooks(self, ties: Ties, reason: Any) -> None:
+    def _tell_keepers(self, linked: dict[Process, Keeper | None], reason: Any) -> None:
+        for other, keeper in list(linked.items()):
+            if keeper is not None:
+                _tell(self.as_process(), keeper, self, reason)
+                self.unlink(other)
+
+    def _leave(self, ties: Ties, reason: Any) -> None:
+        """Run the hooks, and take back the monitors that this process has set."""
         hooks, ties.hooks = ties.hooks, None
         for hook in hooks or ():
-            try:
-                hook(self.as_process(), reason)
-            except Exception as error:
-                report_leftover_error(self.as_process(), error)
+            _tell(self.as_process(), hook, self, reason)
+        if ties.monitoring is not None:
+            self.stop_monitoring()
 
     def _linger(self) -> None:
         """Cancel what is left of the coroutine, now and, when it goes on all the same, again."""
@@ -206,14 +213,15 @@ def announce_death(dead: Process) -> None:
     So whoever has been told of a death has its turn before the next but one along a chain of links, as on the BEAM.
     """
     runtime, reason, ties = dead.runtime, dead.exit_reason, dead.ties
-    assert ties is not None
-    links, ties.links = ties.links, None
-    monitors, ties.monitors = ties.monitors, None
+    linked, dead.linked = dead.linked, None
+    monitors = None
+    if ties is not None:
+        monitors, ties.monitors = ties.monitors, None
     runtime.announcing = True
     try:
-        for other in links or ():
-            if other.ties is not None and other.ties.links is not None:
-                other.ties.links.pop(dead, None)
+        for other in linked or ():
+            if other.linked is not None:
+                other.linked.pop(dead, None)
             _tell(dead, other.link_broken, dead, reason)
     finally:
         runtime.announcing = False

@@ -233,7 +233,9 @@ class Family:
 
     async def _stop(self, child: Child) -> None:
         if child.pid is not None:
-            child_work.note_stop(child.spec, await child_work.stop(child.pid, child.spec.shutdown))
+            ending = child_work.end(child.spec, child.pid)
+            if ending is not None:
+                await ending
         self._stopped(child)
 
     def _started(self, child: Child, pid: Pid | None) -> None:

@@ -10,32 +10,27 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from lemon_otp.callbacks import TIMEOUT, Ignore, Init, NoReply, Reply, Stop
-from lemon_otp.caller import ANSWERED, CALL, CAST, LATE, SYSTEM, Caller, send_request
+from lemon_otp.caller import ANSWERED, CALL, CAST, LATE, SYSTEM, Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.errors import (
-    AlreadyRegistered,
-    AlreadyStarted,
     BadArgument,
     CallFailed,
     CallTimeout,
-    NameTaken,
     NoRegistry,
     NotAProcess,
-    OtpError,
-    StartFailed,
     UnhandledMessage,
 )
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Name, Pid, Via
-from lemon_otp.process import current_process, resolve
-from lemon_otp.scheduler import CURRENT
-from lemon_otp.server_process import ServerProcess, log_unexpected
-from lemon_otp.stepper import give_way
+from lemon_otp.process import current_process, find, resolve
+from lemon_otp.scheduler import running_process
+from lemon_otp.server_process import log_unexpected, send_request
+from lemon_otp.server_start import ServerStart, begin_server
 from lemon_otp.system import Terminate
 
 __all__ = [
     "TIMEOUT", "CallResult", "Caller", "GenServer", "Ignore", "Init", "NoReply", "Reply", "Request", "Result", "Stop",
-    "call", "cast", "reply", "start_server", "stop",
+    "call", "cast", "reply", "stop",
 ]  # fmt: skip
 
 Arg = TypeVar("Arg")
@@ -84,7 +79,7 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
     def handle_info(self, message: Any, state: State) -> Awaitable[Result[State]] | Result[State]:
         """Take in anything else: plain messages, Down, Exit, `TIMEOUT`. Unless overridden it is logged."""
-        log_unexpected(CURRENT.get(None), message)
+        log_unexpected(running_process(None), message)
         return NoReply(state)
 
     def handle_continue(self, term: Any, state: State) -> Awaitable[Result[State]] | Result[State]:
@@ -118,7 +113,10 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         Cancelling leaves running a server that is still in `init`.
         """
-        return await start_server(cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=False)
+        begun = begin_server(
+            current_process(), cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=False
+        )
+        return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod
     async def start_link(
@@ -128,7 +126,9 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         When `init` fails, the caller is also sent the exit signal, and ends with it unless it traps exits.
         """
-        return await start_server(cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=True)
+        trap_exit = trap_exit or cls.trap_exit
+        begun = begin_server(current_process(), cls(), arg, name, timeout_s, trap_exit=trap_exit)
+        return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod
     def child_spec(
@@ -146,79 +146,15 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
         async def start() -> Pid | None:
             return await cls.start_link(arg, name=name)
 
+        starts_as_usual = cls.start_link.__func__ is GenServer.start_link.__func__  # type: ignore[attr-defined]
         return ChildSpec(
             id=cls.__module__.rpartition(".")[2] if id is None else id,
-            start=start,
+            start=ServerStart(cls, arg, name) if starts_as_usual else start,
             restart=restart,
             shutdown=shutdown,
             significant=significant,
             module=cls.__module__,
         )
-
-
-async def start_server(
-    server: GenServer[Arg, Any, Any, Any],
-    arg: Arg,
-    name: Name | None,
-    timeout_s: float | None,
-    *,
-    trap_exit: bool,
-    linked: bool,
-) -> Pid | None:
-    """Start a process that serves with `server`; see `GenServer.start`."""
-    me = current_process()
-    runtime = me.runtime
-    if name is not None and (holder := resolve(name)) is not None:
-        raise AlreadyStarted(holder)
-    process = ServerProcess(runtime, me, server, arg)
-    starter = process.starter
-    assert starter is not None
-    if trap_exit:
-        process.set_trap(True)
-    if name is not None:
-        _take_name(process, name)
-    process.linked_parent = me if linked else process
-    if linked:
-        me.link(process)
-    if runtime.fuel <= 0 and me.is_main_line():
-        await give_way()
-    if runtime.has_room():
-        runtime.fuel -= 1
-        runtime.run_inside(process)
-    else:
-        runtime.enqueue(process)
-    try:
-        if starter.settled == ANSWERED and not me.alert:
-            answer = starter.value
-        else:
-            answer = await starter.wait(me, process, timeout_s)
-    except CallTimeout:
-        me.unlink(process)
-        process.exit_signal(me, "kill")
-        raise StartFailed("timeout") from None
-    except CallFailed as failed:
-        raise StartFailed(failed.reason) from None
-    if isinstance(answer, StartFailed):
-        cause = answer.reason
-        raise answer from (cause if isinstance(cause, BaseException) else None)
-    return answer  # type: ignore[no-any-return]
-
-
-def _take_name(process: ServerProcess, name: Name) -> None:
-    try:
-        if isinstance(name, Via):
-            service = process.runtime.name_services.get(name.registry)
-            if service is None:
-                raise NoRegistry(name.registry)
-            service.register_name(name.key, name.value, process)
-            process.via = name
-        else:
-            process.register(name)
-    except OtpError as error:
-        process.die("normal")
-        if isinstance(error, AlreadyRegistered | NameTaken):
-            raise AlreadyStarted(resolve(name)) from error
-        raise
 
 
 @overload
@@ -240,10 +176,10 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
 
     Cancelling drops the answer.
     """
-    me = CURRENT.get(None)
+    me = running_process(None)
     if me is None:
         raise NotAProcess("only a process can call; enter `async with Runtime()` or use `run(main)`")
-    target = address if isinstance(address, Process) else resolve(address)
+    target = address if isinstance(address, Process) else find(me.runtime, address)
     if target is None or target.exit_reason is not ALIVE:
         raise CallFailed("noproc", address)
     if target is me:

@@ -21,7 +21,7 @@ from lemon_otp.inventory import applications, registries, streams, tables
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Name, Pid
 from lemon_otp.process import current_runtime, resolve
-from lemon_otp.scheduler import MAIL, READY, Scheduler
+from lemon_otp.scheduler import READY, Scheduler
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.sizes import size_estimate
 
@@ -311,7 +311,7 @@ def state_of(process: Process) -> State:
     if isinstance(process, ServerProcess) and process.sys is not None and process.sys.suspended:
         return "suspended"
     status = process.status
-    if status == MAIL and (process.coro is None or not process.serves_inside):
+    if status < READY and (process.coro is None or not isinstance(process, ServerProcess)):
         return "idle"
     return "ready" if status == READY else "busy"
 
@@ -349,9 +349,9 @@ def messages_handled(pid: Pid) -> int:
 
 def function_name(process: Process) -> str:
     """What a process runs, where nobody has given it a name."""
-    entry = process.entry[0] if type(process.entry) is tuple else process.entry
     if isinstance(process, ServerProcess):
         return type(process.server).__module__.rpartition(".")[2]
+    entry = process.entry[0] if type(process.entry) is tuple else process.entry
     return getattr(entry, "__name__", type(entry).__name__)
 
 

@@ -19,15 +19,12 @@ from lemon_otp.errors import NotAProcess, ReceiveTimeout
 from lemon_otp.exits import Down, Exit, is_normal
 from lemon_otp.mailbox import NOTHING, Mailbox, Match, discard, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
-from lemon_otp.scheduler import CURRENT, DONE, MAIL, READY, Scheduler
+from lemon_otp.scheduler import CURRENT, DONE, READY, Scheduler
 from lemon_otp.stepper import as_coroutine, give_way, wait_cell, wait_mail
 
 
 class Process(Ending):
     """A process that runs one function."""
-
-    serves_inside = False
-    """Whether a request may be served inside the turn of the process that asks."""
 
     __slots__ = ("handled",)
 
@@ -37,7 +34,7 @@ class Process(Ending):
         self.exit_reason: Any = ALIVE
         self.runtime = runtime
         self.context = context
-        self.coro = self.side = self.ties = self.label = None
+        self.coro = self.side = self.ties = self.linked = self.label = None
         self.status = READY
         self.alert = False
         self.entry = entry
@@ -60,7 +57,7 @@ class Process(Ending):
             self.make_mailbox(message)
         else:
             box.append(message)
-        if self.status == MAIL:
+        if self.status < READY:
             self.status = READY
             runtime.queue.append(self)
             if not runtime.scheduled:
@@ -103,7 +100,7 @@ class Process(Ending):
 
     def wake(self) -> None:
         """Give a process that waits for a message a turn."""
-        if self.status == MAIL:
+        if self.status < READY:
             self.status = READY
             self.runtime.enqueue(self)
 
@@ -192,14 +189,15 @@ class Process(Ending):
         """The signal of `exit_signal(pid, reason)`."""
         if self.exit_reason is not ALIVE:
             return
-        if type(reason) is str and reason == "kill":
+        word = reason if type(reason) is str else None
+        if word == "kill":
             self._end("killed", at_once=sender is self)
-        elif self.trap:
+        elif self.ties is not None and self.ties.trap:
             if sender is self:
                 self.signal_self(Exit(sender, reason))
             else:
                 self.deliver_urgent(Exit(sender, reason))
-        elif sender is self or not is_normal(reason):
+        elif sender is self or word != "normal":
             self._end(reason, at_once=sender is self)
 
     def link_broken(self, other: Process, reason: Any) -> None:
@@ -212,7 +210,7 @@ class Process(Ending):
             self._end(reason)
 
     def _end(self, reason: Any, *, at_once: bool = False) -> None:
-        if at_once or self.runtime.running is not self:
+        if at_once or self.status < READY or self.runtime.running is not self:
             self.die(reason)
             return
         # Its own code is running right now: it ends when that waits, as a signal takes a moment to arrive.

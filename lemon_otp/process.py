@@ -19,7 +19,7 @@ from lemon_otp.machine import Process
 from lemon_otp.mailbox import Match
 from lemon_otp.outside import outside_entry
 from lemon_otp.pid import ALIVE, Address, MonitorRef, Name, Pid, Via
-from lemon_otp.scheduler import AGAIN, CURRENT, MAIL, TASKS, Scheduler
+from lemon_otp.scheduler import AGAIN, MAIL, TASKS, Scheduler, running_process
 from lemon_otp.telling import describe
 
 __all__ = [
@@ -37,7 +37,7 @@ NO_PROCESS: Final = "this code runs in no process; enter `async with Runtime()` 
 
 def current_process() -> Process:
     """The calling process, which the caller means to change. Raises NotAProcess, from a thread too."""
-    process = CURRENT.get(None)
+    process = running_process(None)
     if process is None:
         raise NotAProcess(NO_PROCESS)
     if get_ident() != process.runtime.thread_id:
@@ -47,7 +47,7 @@ def current_process() -> Process:
 
 def current_runtime() -> Scheduler:
     """The runtime of the calling process. Raises NotAProcess."""
-    process = CURRENT.get(None)
+    process = running_process(None)
     if process is None:
         raise NotAProcess(NO_PROCESS)
     return process.runtime
@@ -55,7 +55,7 @@ def current_runtime() -> Scheduler:
 
 def self_pid() -> Pid:
     """The pid of the calling process. Raises NotAProcess."""
-    process = CURRENT.get(None)
+    process = running_process(None)
     if process is None:
         raise NotAProcess(NO_PROCESS)
     return process
@@ -135,7 +135,7 @@ def spawn_monitor(
 def _spawn(
     fn: Callable[..., Any], args: tuple[Any, ...], name: str | None, trap: bool, on: Place, label: str | None
 ) -> Process:
-    parent = CURRENT.get(None)
+    parent = running_process(None)
     if parent is None:
         raise NotAProcess(NO_PROCESS)
     runtime = parent.runtime
@@ -174,14 +174,19 @@ def resolve(address: Address) -> Process | None:
     """
     if isinstance(address, Process):
         return address if address.exit_reason is ALIVE else None
-    if isinstance(address, str):
-        return current_runtime().names.get(address)
-    if isinstance(address, Via):
-        service = current_runtime().name_services.get(address.registry)
+    return find(current_runtime(), address)
+
+
+def find(runtime: Scheduler, name: Address) -> Process | None:
+    """The live process that has a name in a runtime, if there is one. Raises NoRegistry."""
+    if isinstance(name, str):
+        return runtime.names.get(name)
+    if isinstance(name, Via):
+        service = runtime.name_services.get(name.registry)
         if service is None:
-            raise NoRegistry(address.registry)
-        return service.whereis(address.key)  # type: ignore[return-value]
-    raise _no_address(address)
+            raise NoRegistry(name.registry)
+        return service.whereis(name.key)  # type: ignore[return-value]
+    raise _no_address(name)
 
 
 def send(address: Address, message: Any) -> None:
@@ -213,7 +218,7 @@ def receive(match: Match | None = None, *, timeout_s: float | None = None) -> Ge
 
     Cancelling leaves the mailbox as it was.
     """
-    process = CURRENT.get(None)
+    process = running_process(None)
     if process is None:
         raise NotAProcess(NO_PROCESS)
     if match is None and timeout_s is None:
@@ -270,7 +275,11 @@ def link(pid: Pid) -> None:
 
 def unlink(pid: Pid) -> None:
     """Take the link away; an Exit message that has come already stays in the mailbox."""
-    current_process().unlink(_process(pid))
+    me, other = current_process(), _process(pid)
+    keeper = me.keeper_of(other)
+    me.unlink(other)
+    if keeper is not None:
+        me.at_exit(keeper)  # it still has to know
 
 
 def monitor(address: Address) -> MonitorRef:
@@ -303,7 +312,7 @@ def exit_signal(pid: Pid, reason: Any) -> None:
     "kill" ends any process, with the reason "killed". "normal" does nothing, except to the caller itself.
     Any other reason ends a process that does not trap exits; one that does finds an Exit in its mailbox.
     """
-    me, target = CURRENT.get(None), _process(pid)
+    me, target = running_process(None), _process(pid)
     if me is None:
         raise NotAProcess(NO_PROCESS)
     if get_ident() != me.runtime.thread_id:

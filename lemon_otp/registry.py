@@ -57,6 +57,7 @@ class RunningRegistry:
         # The dictionary of a unique registry outlives it, so that a `reader` serves its successor too.
         self.entries = UniqueEntries(_unique_keys(runtime, name)) if keys == "unique" else DuplicateEntries()
         self.of_key = self.entries.of_key
+        self.keeper = self.forget  # looked up once, not for every process that registers
         self.meta: dict[Any, Any] = {}
         self.partitions: list[Process | None] = [None] * partitions
         self.listeners = tuple(listeners)
@@ -66,23 +67,32 @@ class RunningRegistry:
 
     def whereis(self, key: Any) -> Pid | None:
         """The process registered under a unique key."""
-        if self.entries.kind != "unique":
-            raise BadArgument(f"registry {self.name!r} has duplicate keys, which name no single process")
+        self._require_unique()
         entries = self.of_key(key)
         return entries[0][0] if entries else None
 
     def register_name(self, key: Any, value: Any, pid: Pid) -> None:
+        """Register a live process under a unique key; raises AlreadyRegistered."""
+        self._require_unique()
+        self.register(key, value, pid)
+
+    def _require_unique(self) -> None:
+        if self.entries.kind != "unique":
+            raise BadArgument(f"registry {self.name!r} has duplicate keys, which name no single process")
+
+    # Registering.
+
+    def register(self, key: Any, value: Any, pid: Pid) -> None:
         """Register a live process; raises AlreadyRegistered."""
         assert isinstance(pid, Process)
-        known = pid in self.entries.by_process
         taken_by = self.entries.add(key, pid, value)
         if taken_by is not None:
             raise AlreadyRegistered(taken_by)
-        if not known:
-            pid.at_exit(self._process_ended)
-        partition = self.partition_of(pid)
+        partition = self.partitions[-pid.id % len(self.partitions)]
         if partition is not None:
-            pid.link(partition)
+            pid.link(partition, self.keeper)
+        else:
+            pid.at_exit(self.forget)
         if self.listeners:
             self._tell(Registered(self.name, key, pid, value))
 
@@ -91,7 +101,7 @@ class RunningRegistry:
         assert isinstance(pid, Process)
         if not self.entries.remove(key, pid, pattern):
             return
-        if not self.entries.by_process[pid]:
+        if pid not in self.entries.by_process:
             partition = self.partition_of(pid)
             if partition is not None:
                 pid.unlink(partition)
@@ -112,7 +122,7 @@ class RunningRegistry:
         """Forget everything that belonged to a partition."""
         self.partitions[number] = None
         for pid in [pid for pid in self.entries.by_process if self.partition_number(pid) == number]:
-            self._forget(pid)
+            self.forget(pid)
 
     def by_partition(self, entries: list[Entry]) -> list[list[Entry]]:
         """The same entries, grouped by partition."""
@@ -121,13 +131,8 @@ class RunningRegistry:
             groups.setdefault(self.partition_number(entry[0]), []).append(entry)
         return [groups[number] for number in sorted(groups)]
 
-    def _process_ended(self, pid: Process, _reason: Any) -> None:
-        partition = self.partition_of(pid)
-        if partition is not None:
-            pid.unlink(partition)  # or the partition would be told by a message that it has no use for
-        self._forget(pid)
-
-    def _forget(self, pid: Pid) -> None:
+    def forget(self, pid: Pid, _reason: Any = None) -> None:
+        """The keeper of those who are registered: drop what one that has ended had here."""
         keys = self.entries.drop_process(pid)
         if self.listeners:
             for key in keys:
@@ -219,7 +224,7 @@ class Registry:
             NoRegistry: No registry of this name is running.
         """
         me = current_process()
-        _running(registry).register_name(key, value, me)
+        _running(registry).register(key, value, me)
 
     @staticmethod
     def unregister(registry: str, key: Any) -> None:

@@ -45,11 +45,7 @@ def matches(pattern: Any, value: Any) -> bool:
 
 
 class UniqueEntries:
-    """Registrations of which each key has one.
-
-    `by_process` keeps a process, with no keys, after it unregistered everything: whoever put it there still has to
-    call `drop_process` when it ends.
-    """
+    """Registrations of which each key has one."""
 
     __slots__ = ("by_key", "by_process")
 
@@ -66,9 +62,10 @@ class UniqueEntries:
 
     def add(self, key: Any, pid: Pid, value: Any) -> Pid | None:
         """Register `pid`; who holds the key already."""
-        if key in self.by_key:
-            return self.by_key[key][0]
-        self.by_key[key] = (pid, value)
+        entry = (pid, value)
+        holder = self.by_key.setdefault(key, entry)
+        if holder is not entry:
+            return holder[0]
         keys = self.by_process.get(pid)
         if keys is None:
             self.by_process[pid] = {key: None}
@@ -82,7 +79,10 @@ class UniqueEntries:
         if entry is None or entry[0] is not pid or not matches(pattern, entry[1]):
             return 0
         del self.by_key[key]
-        del self.by_process[pid][key]
+        keys = self.by_process[pid]
+        del keys[key]
+        if not keys:
+            del self.by_process[pid]
         return 1
 
     def drop_process(self, pid: Pid) -> list[Any]:
@@ -147,6 +147,8 @@ class DuplicateEntries:
             numbers.remove(number)
         if going and not numbers:
             del keys[key]
+            if not keys:
+                del self.by_process[pid]
         if going and not entries:
             del self.by_key[key]
         self.size -= len(going)

@@ -1,13 +1,13 @@
 """Edge. What ties a process to others: its name, links, monitors both ways, hooks.
 
-Most short-lived processes have none of these, so they stand in an object of their own that is made with the
-first tie; a process without one ends in a single comparison.
+Most short-lived processes have none of these, and most servers have links alone. So links stand in the process itself,
+and everything else in an object of its own that is made with the first such tie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lemon_otp.errors import NameTaken
 from lemon_otp.exits import Down
@@ -26,26 +26,37 @@ class Watcher(Protocol):
         ...
 
 
-class Ties:
-    """The relations of one process; a part that it has none of is None."""
+Keeper: TypeAlias = Callable[["Process", Any], None]
+"""What keeps book of a process for the other end of a link: it is called when the process ends, as a hook is, and the
+other end is sent no signal. So a registry forgets names, and a supervisor a temporary child, at once and by no message.
+"""
 
-    __slots__ = ("hooks", "links", "monitoring", "monitors", "name", "trap")
+
+class Ties:
+    """The relations of one process but its links; a part that it has none of is None."""
+
+    __slots__ = ("hooks", "monitoring", "monitors", "name", "trap")
 
     def __init__(self) -> None:
         self.name: str | None = None
         self.trap = False
-        self.links: dict[Process, None] | None = None
         self.monitors: dict[Watcher, None] | None = None
         self.monitoring: dict[MonitorRef, None] | None = None
         self.hooks: list[Callable[[Process, Any], None]] | None = None
 
 
 class Related(Stepper):
-    """A stepper with relations."""
+    """A stepper with relations.
 
-    __slots__ = ("ties",)
+    Attributes:
+        ties: All of them but the links.
+        linked: The processes it is linked to, each with the keeper that this one has there, if it has one.
+    """
+
+    __slots__ = ("linked", "ties")
 
     ties: Ties | None
+    linked: dict[Process, Keeper | None] | None
 
     def tie(self) -> Ties:
         """The relations, made when there are none."""
@@ -69,7 +80,7 @@ class Related(Stepper):
     @property
     def links(self) -> tuple[Process, ...]:
         """The processes that this one is linked to."""
-        return () if self.ties is None else tuple(self.ties.links or ())
+        return tuple(self.linked or ())
 
     @property
     def monitors(self) -> tuple[Watcher, ...]:
@@ -94,28 +105,34 @@ class Related(Stepper):
         before, ties.trap = ties.trap, flag
         return before
 
-    def link(self, other: Process) -> None:
-        """Link two live processes."""
-        mine, theirs = self.ties or self.tie(), other.ties or other.tie()
-        if mine.links is None:
-            mine.links = {other: None}
+    def link(self, other: Process, keeper: Keeper | None = None) -> None:
+        """Link two live processes, unless they are; with a keeper, this one's end is told to that alone."""
+        mine, theirs = self.linked, other.linked
+        if mine is None:
+            self.linked = {other: keeper}
+        elif keeper is not None or other not in mine:
+            mine[other] = keeper
+        if theirs is None:
+            other.linked = {self: None}  # type: ignore[dict-item]
         else:
-            mine.links[other] = None
-        if theirs.links is None:
-            theirs.links = {self: None}  # type: ignore[dict-item]
-        else:
-            theirs.links[self] = None  # type: ignore[index]
+            theirs.setdefault(self)  # type: ignore[call-overload]
 
     def is_linked(self, other: Process) -> bool:
         """Whether the two are linked."""
-        return self.ties is not None and self.ties.links is not None and other in self.ties.links
+        return self.linked is not None and other in self.linked
 
-    def unlink(self, other: Process) -> None:
-        """Take the link away, if there is one."""
-        if self.ties is not None and self.ties.links is not None:
-            self.ties.links.pop(other, None)
-        if other.ties is not None and other.ties.links is not None:
-            other.ties.links.pop(self.as_process(), None)
+    def keeper_of(self, other: Process) -> Keeper | None:
+        """What keeps book of this process for another that it is linked to."""
+        return None if self.linked is None else self.linked.get(other)
+
+    def unlink(self, other: Process) -> bool:
+        """Take the link away; whether there was one."""
+        mine, theirs = self.linked, other.linked
+        if not mine or not theirs or other not in mine:
+            return False
+        del mine[other]
+        del theirs[self]  # type: ignore[arg-type]
+        return True
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher.target_down` when this live process ends."""

@@ -19,7 +19,7 @@ from lemon_otp.exits import is_orderly
 from lemon_otp.machine import Process, wait_in_task
 from lemon_otp.mailbox import NOTHING, Match, take
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.scheduler import CELL, CURRENT, ENDED, HANDLERS, MAIL, Scheduler
+from lemon_otp.scheduler import CELL, CURRENT, ENDED, HANDLERS, MAIL, READY, Scheduler
 from lemon_otp.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class AttachedProcess(Process):
             await future
         finally:
             self.waiter = None
-            if self.status == MAIL:
+            if self.status < READY:
                 self.status = CELL
 
     async def wait_cell(self, cell: Any) -> None:

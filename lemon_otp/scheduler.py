@@ -41,24 +41,28 @@ COOLED_AT_ONCE: Final = 2_000
 COOLING_PAUSE_S: Final = 0.01
 """Pause between two batches of mailboxes that are taken away."""
 
+IDLE: Final = -2
+"""A server that has nothing to do: no message waits, no coroutine is suspended."""
+MAIL: Final = -1
+"""Waits for a message, as everything below `READY` does."""
 READY: Final = 0
 """In the run queue, or running."""
-MAIL: Final = 1
-"""Waits for a message."""
-CELL: Final = 2
+CELL: Final = 1
 """Waits until somebody resumes it."""
-FUTURE: Final = 3
+FUTURE: Final = 2
 """Waits for a future of the loop."""
-ENDED: Final = 4
+ENDED: Final = 3
 """Will never run again."""
 
-DONE: Final = 5
+DONE: Final = 4
 """Of a first step: there is nothing to wait for, the coroutine has ended already."""
-AGAIN: Final = 6
+AGAIN: Final = 5
 """Wants another turn, after the others in the queue."""
 
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
+running_process: Final = CURRENT.get
+"""Looked up once: everything that is done in the name of a process begins with it."""
 HANDLERS: ContextVar[dict[tuple[str, ...], tuple[Any, ...]]] = ContextVar("lemon_otp_handlers")
 """The telemetry handlers of the runtime, beside `CURRENT`: an event that nobody hears costs one lookup."""
 
@@ -230,15 +234,15 @@ class Scheduler:
             TASKS.pop(self.loop, None)
             self._schedule()
 
-    def run_inside(self, process: Process) -> None:
-        """Give a server that waits for work its turn in the middle of the turn of another process or task."""
+    def run_inside(self, process: Process, step: Callable[[Any], Any]) -> None:
+        """Give a server its turn, `step(process)`, in the middle of the turn of another process or task."""
         tasks, loop = TASKS, self.loop
         outer = tasks.get(loop)
         self.outer.append(outer)
         self.turns += 1
         tasks[loop] = process
         try:
-            waits_for = process.context.run(process.first_step)
+            waits_for = process.context.run(step, process)
             if waits_for is not DONE:
                 process.suspended(waits_for)
         except BaseException as error:
@@ -251,7 +255,7 @@ class Scheduler:
                 tasks.pop(loop, None)
             else:
                 tasks[loop] = outer
-            if not self.scheduled:
+            if not self.scheduled and (self.queue or self.later):
                 self._schedule()
 
     def has_room(self) -> bool:

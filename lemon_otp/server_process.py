@@ -8,13 +8,13 @@ something suspends it, and the messages with it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from contextvars import copy_context
-from inspect import isawaitable
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from lemon_otp.callbacks import TIMEOUT, UNSET, Ignore, Init, NoReply, Reply, Stop
-from lemon_otp.caller import CALL, CAST, SYSTEM, Caller
+from lemon_otp.caller import ANSWERED, CALL, CAST, SYSTEM, Caller
 from lemon_otp.clock import Timer
 from lemon_otp.crash_reports import report_crash
 from lemon_otp.ending import reason_of
@@ -22,8 +22,9 @@ from lemon_otp.errors import BadReturn, ProcessExit, StartFailed
 from lemon_otp.exits import Exit
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import NOTHING, take
-from lemon_otp.pid import ALIVE, Via
-from lemon_otp.scheduler import CURRENT, DONE, MAIL, Scheduler
+from lemon_otp.pid import ALIVE
+from lemon_otp.scheduler import CURRENT, DONE, IDLE, MAIL, READY, Scheduler
+from lemon_otp.stepper import is_awaitable
 from lemon_otp.system import SystemState, handle_system, is_wanted
 from lemon_otp.telling import describe
 
@@ -33,73 +34,70 @@ if TYPE_CHECKING:
 TURN_FUEL: Final = 128
 """Messages that a server takes in one turn."""
 
+NO_STATE: Final = frozenset({Init, Ignore, Stop, Reply, NoReply})
+"""Classes of what `init` may or may not return beside a state."""
+
 _log: Final = logging.getLogger("lemon_otp")
 
 
-class ServerProcess(Process):
-    """The process of a GenServer."""
+class Extras:
+    """What a server keeps only while it waits for a limited time, or once `sys` has had to do with it."""
 
-    serves_inside = True
+    __slots__ = ("idle_timeout_s", "idle_timer", "system")
 
-    __slots__ = (
-        "arg",
-        "idle_timeout_s",
-        "idle_timer",
-        "last_message",
-        "linked_parent",
-        "server",
-        "starter",
-        "state",
-        "sys",
-        "via",
-        "watched",
-    )
-
-    def __init__(self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any) -> None:
-        Process.__init__(self, runtime, copy_context(), server, parent)
-        self.server = server
-        self.arg = arg
-        self.state: Any = UNSET
-        self.starter: Caller | None = Caller(parent)
-        self.linked_parent: Process | None = None
-        self.via: Via | None = None
-        self.last_message: Any = UNSET
+    def __init__(self) -> None:
         self.idle_timeout_s: float | None = None
         self.idle_timer: Timer | None = None
-        self.sys: SystemState | None = None
-        self.watched = False
-        runtime.processes[self.id] = self
+        self.system: SystemState | None = None
+
+
+class ServerProcess(Process):
+    """The process of a GenServer; its `entry` is what `init` is given, until that has returned."""
+
+    __slots__ = ("extras", "last_message", "linked_parent", "server", "starter", "state")
+
+    def __init__(
+        self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any, *, linked: bool
+    ) -> None:
+        Process.__init__(self, runtime, copy_context(), arg, parent)
+        self.server = server
+        self.starter: Any = UNSET
+        self.state: Any = UNSET
+        self.linked_parent: Process | None = parent if linked else self
+        self.last_message: Any = UNSET
+        self.extras: Extras | None = None
 
     def initial_call(self) -> str:
         return f"{type(self.server).__module__}.{type(self.server).__qualname__}.init"
 
+    @property
+    def sys(self) -> SystemState | None:
+        """What `sys` keeps of this server, once somebody has asked for it."""
+        return None if self.extras is None else self.extras.system
+
     # Turns.
 
     def first_step(self) -> Any:
-        coro = self.serve() if self.starter is None else self.serve_first()
-        try:
-            waits_for = coro.send(None)
-        except StopIteration:
-            self.returned(None)
-            return DONE
-        self.coro = coro
-        return waits_for
+        return self.take_up(self.serve()) if self.starter is None else self.begin()
 
     def returned(self, value: Any) -> None:
         """The mailbox is empty, or the turn is over."""
         self.coro = None
         if self.alert and self._returned_alert():
             return
-        if self.mailbox and not self._holds_back():
-            self.runtime.enqueue(self)
+        if self.mailbox:
+            if self._holds_back():
+                self.status = MAIL
+            else:
+                self.runtime.enqueue(self)
         else:
-            self.status = MAIL
-            if self.idle_timeout_s is not None and self.idle_timer is None:
-                self._await_timeout(self.idle_timeout_s)
+            self.status = IDLE
+        if self.extras is not None and self.status != READY:
+            self._await_timeout(self.extras)
 
     def at_rest(self) -> bool:
         """Whether it waits for work with nothing begun, and nobody watches or has suspended it."""
-        return self.status == MAIL and self.coro is None and not self.mailbox and not self.watched
+        return self.status == IDLE and self.extras is None
 
     def _returned_alert(self) -> bool:
         """Attend to what came during the turn; whether the process is dead now."""
@@ -116,75 +114,159 @@ class ServerProcess(Process):
 
     def _holds_back(self) -> bool:
         """Whether nothing in the mailbox may be served now, because the server is suspended."""
-        if self.sys is None or not self.sys.suspended:
+        system = self.sys
+        if system is None or not system.suspended:
             return False
         return not any(is_wanted(message, self.linked_parent) for message in self.mailbox or ())
 
-    def _await_timeout(self, timeout_s: float) -> None:
+    def _await_timeout(self, extras: Extras) -> None:
+        """Set the timer of a server that waits for a limited time."""
+        timeout_s = extras.idle_timeout_s
+        if timeout_s is None or extras.idle_timer is not None:
+            return
         if timeout_s > 0 or self.mailbox:
-            self.idle_timer = self.runtime.timers.add(max(0.0, timeout_s), self._timed_out)
+            extras.idle_timer = self.runtime.timers.add(max(0.0, timeout_s), self._timed_out)
         else:
             self.deliver(TIMEOUT)
 
     def _timed_out(self) -> None:
-        self.idle_timer = None
-        if self.status == MAIL and self.coro is None and not self.mailbox:
+        if self.extras is not None:
+            self.extras.idle_timer = None
+        if self.status == IDLE:
             self.deliver(TIMEOUT)
 
     def finished(self) -> None:
         Process.finished(self)
-        if self.idle_timer is not None:
-            self.runtime.timers.cancel(self.idle_timer)
-            self.idle_timer = None
-        self.state = self.arg = self.last_message = UNSET
-        self.starter = self.linked_parent = self.sys = None
+        if self.extras is not None:
+            self._stop_idle_timer(self.extras)
+        self.state = self.entry = self.last_message = UNSET
+        self.linked_parent = self.extras = None
 
     def report(self, reason: Any) -> None:
         report_crash(self, reason, self.last_message, self.state)
 
     # The first turn.
 
-    async def serve_first(self) -> None:
-        """Run `init` and tell the starter, then serve."""
+    # The slot `starter` says who is told how `init` ends: UNSET until somebody has had to wait for that, or until it
+    # was refused; None once it has ended well. Most servers begin without a coroutine and before anybody waits.
+
+    def ask(self, me: Process) -> Caller:
+        """What tells `me` how `init` ends, or has ended."""
+        starter = self.starter
+        if type(starter) is not Caller:
+            starter = Caller(me)
+            if self.starter is None:
+                starter.settle_as(ANSWERED, self)
+            else:
+                self.starter = starter
+        return starter
+
+    def begin(self) -> Any:
+        """Run `init`, and go on where it does not wait for anything."""
         CURRENT.set(self)
-        starter, self.starter = self.starter, None
-        assert starter is not None
-        result: Any
         try:
-            result = self.server.init(self.arg)
-            if type(result) is CoroutineType or isawaitable(result):
-                result = await result
-            self.arg = UNSET
-            kind = type(result)
-            if kind is Reply or kind is NoReply:
-                raise BadReturn("init", result, "a state, Init, Ignore or Stop")
-            if kind is Stop:
-                raise ProcessExit(result.reason)
+            result: Any = self.server.init(self.entry)
+            waits = is_awaitable(result)
+            idle = not waits and self._begun(result)
         except BaseException as error:
-            self._refuse(starter, StartFailed(reason_of(error)))
+            self._refuse(StartFailed(reason_of(error)))
             raise
-        if kind is Ignore:
-            self._refuse(starter, None)
-            raise ProcessExit("normal")
-        starter.answer(self)
-        if kind is Init:
-            self._go_on(result)
-            if result.continue_ is not UNSET:
-                await self._conclude(result, None)
-        else:
+        if not idle:
+            return self.take_up(self._begin_slowly(result) if waits else self._serve_first(result))
+        self.returned(None)
+        return DONE
+
+    async def _begin_slowly(self, waiting: Awaitable[Any]) -> None:
+        try:
+            result = await waiting
+            self._begun(result)
+        except BaseException as error:
+            self._refuse(StartFailed(reason_of(error)))
+            raise
+        await self._serve_first(result)
+
+    def _begun(self, result: Any) -> bool:
+        """Take in what `init` returned, and tell the starter; whether the server has nothing else to do."""
+        if type(result) not in NO_STATE:
             self.state = result
+        elif type(result) is Init:
+            self._go_on(result)
+        else:
+            self._decline(result)
+        self.entry = UNSET
+        starter, self.starter = self.starter, None
+        if starter is not UNSET:
+            starter.answer(self)
+        return type(result) is not Init or result.continue_ is UNSET
+
+    def _decline(self, result: Any) -> NoReturn:
+        """End as `init` wants it: what it returned is no state."""
+        if type(result) is Ignore:
+            self._refuse(None)
+            raise ProcessExit("normal")
+        if type(result) is Stop:
+            raise ProcessExit(result.reason)
+        raise BadReturn("init", result, "a state, Init, Ignore or Stop")
+
+    def _refuse(self, answer: StartFailed | None) -> None:
+        """Tell the starter that there will be no server; only the first time counts."""
+        if self.exit_reason is ALIVE:
+            self.ask(self).settle_as(ANSWERED, answer)
+
+    async def _serve_first(self, result: Any) -> None:
+        """What comes right after `init`."""
+        if type(result) is Init and result.continue_ is not UNSET:
+            await self._conclude(result, None)
         if self.mailbox:
             await self.serve()
 
-    def _refuse(self, starter: Caller, answer: StartFailed | None) -> None:
-        """Free the name and tell the starter that there will be no server."""
-        if self.exit_reason is ALIVE:
-            self.unregister()
-            if self.via is not None:
-                service = self.runtime.name_services.get(self.via.registry)
-                if service is not None:
-                    service.unregister_name(self.via.key, self)
-            starter.answer(answer)
+    # A request to a server that has nothing else to do.
+
+    def serve_request(self) -> Any:
+        """Serve the request that `last_message` is; no coroutine is needed where its handler does not wait."""
+        request = self.last_message
+        if self.extras is not None or request[0] is SYSTEM:
+            self.deliver(request)
+            return self.first_step()
+        self.runtime.fuel -= 1
+        self.handled += 1
+        caller: Caller = request[1]
+        try:
+            result = self.server.handle_call(request[2], caller, self.state)
+        except BaseException as error:
+            return self.take_up(self._fail_with(error))
+        if not self._replied(result, caller):
+            return self.take_up(self._serve_on(result, caller))
+        if self.alert or self.mailbox:
+            self.returned(None)
+        else:
+            self.status = IDLE
+        return DONE
+
+    def _replied(self, result: Any, caller: Caller) -> bool:
+        """Answer and keep the state, if that is all that a handler wants."""
+        if type(result) is Reply and result.timeout_s is None and result.continue_ is UNSET and self.extras is None:
+            self.state = result.state
+            caller.settle_as(ANSWERED, result.value)
+            return True
+        return False
+
+    async def _serve_on(self, result: Any, caller: Caller) -> None:
+        """Wait for the handler of a request, if that is what it returned, and see to its result."""
+        if is_awaitable(result):
+            try:
+                result = await result
+            except BaseException as error:
+                await self._clean_up(error)
+                raise
+        if not self._replied(result, caller):
+            await self._conclude(result, caller)
+        if self.mailbox:
+            await self.serve()
+
+    async def _fail_with(self, error: BaseException) -> None:
+        await self._clean_up(error)
+        raise error
 
     # Every other turn.
 
@@ -197,8 +279,8 @@ class ServerProcess(Process):
         for number in range(before + 1, before + fuel + 1):
             if self.alert or not self.mailbox:
                 break
-            if self.watched:
-                message = self._take_watched()
+            if self.extras is not None:
+                message = self._take_watched(self.extras)
                 if message is NOTHING:
                     break
             else:
@@ -225,58 +307,56 @@ class ServerProcess(Process):
                     raise ProcessExit(message.reason)
                 else:
                     result = server.handle_info(message, self.state)
-                if type(result) is CoroutineType or isawaitable(result):
+                if type(result) is CoroutineType or is_awaitable(result):
                     result = await result
             except BaseException as error:
                 await self._clean_up(error)
                 raise
-            kind = type(result)
-            if kind is NoReply and result.timeout_s is None and result.continue_ is UNSET:
+            if type(result) is NoReply and result.timeout_s is None and result.continue_ is UNSET:
                 self.state = result.state
-            elif (
-                kind is Reply
-                and caller is not None
-                and result.timeout_s is None
-                and result.continue_ is UNSET
-                and not self.watched
-            ):
-                self.state = result.state
-                caller.answer(result.value)
-            else:
+            elif caller is None or not self._replied(result, caller):
                 await self._conclude(result, caller)
         runtime.fuel += before + fuel - self.handled  # what was not needed
 
-    def _take_watched(self) -> Any:
+    def _take_watched(self, extras: Extras) -> Any:
         """Take the next message of a server that is watched, suspended, or waits for a limited time."""
-        box, system, parent = self.mailbox, self.sys, self.linked_parent
+        box, system, parent = self.mailbox, extras.system, self.linked_parent
         assert box is not None
         suspended = system is not None and system.suspended
         message = take(box, (lambda waiting: is_wanted(waiting, parent)) if suspended else None)
         if message is NOTHING:
             return NOTHING
-        if self.idle_timer is not None:
-            self.runtime.timers.cancel(self.idle_timer)
-            self.idle_timer = None
+        self._stop_idle_timer(extras)
         if not (type(message) is tuple and message and message[0] is SYSTEM):
-            self.idle_timeout_s = None
+            extras.idle_timeout_s = None
             if system is not None:
                 system.saw("in", message, self.state)
             else:
-                self.watched = False
+                self.extras = None
         return message
+
+    def _stop_idle_timer(self, extras: Extras) -> None:
+        if extras.idle_timer is not None:
+            self.runtime.timers.cancel(extras.idle_timer)
+            extras.idle_timer = None
 
     def _go_on(self, result: Init[Any] | Reply[Any] | NoReply[Any]) -> None:
         self.state = result.state
         if result.timeout_s is not None:
-            self.idle_timeout_s = result.timeout_s
-            self.watched = True
+            self._extra().idle_timeout_s = result.timeout_s
+
+    def _extra(self) -> Extras:
+        extras = self.extras
+        if extras is None:
+            extras = self.extras = Extras()
+        return extras
 
     def watch_system(self) -> SystemState:
         """The state that `sys` keeps of this server, from now on."""
-        if self.sys is None:
-            self.sys = SystemState()
-            self.watched = True
-        return self.sys
+        extras = self._extra()
+        if extras.system is None:
+            extras.system = SystemState()
+        return extras.system
 
     async def _conclude(self, result: Any, caller: Caller | None) -> None:
         """Deal with every result that is not simply "go on"."""
@@ -286,8 +366,9 @@ class ServerProcess(Process):
                 await self._stop(result, caller)
             if kind is Reply and caller is not None:
                 caller.answer(result.value)
-                if self.sys is not None:
-                    self.sys.saw("out", result.value, result.state)
+                system = self.sys
+                if system is not None:
+                    system.saw("out", result.value, result.state)
             elif kind is not NoReply and kind is not Init:
                 expected = "Reply, NoReply or Stop" if caller is not None else "NoReply or Stop"
                 error = BadReturn("the callback", result, expected)
@@ -299,7 +380,7 @@ class ServerProcess(Process):
             caller = None
             try:
                 result = self.server.handle_continue(result.continue_, self.state)
-                if isawaitable(result):
+                if is_awaitable(result):
                     result = await result
             except BaseException as failure:
                 await self._clean_up(failure)
@@ -322,8 +403,27 @@ class ServerProcess(Process):
 
     async def _terminate(self, reason: Any) -> None:
         result = self.server.terminate(reason, self.state)
-        if isawaitable(result):
+        if is_awaitable(result):
             await result
+
+
+begin: Final = ServerProcess.begin
+"""The turn of a server that is new."""
+serve_request: Final = ServerProcess.serve_request
+"""The turn of a server that has nothing to do but `last_message`."""
+
+
+def send_request(runtime: Scheduler, target: Process, message: tuple[Any, ...]) -> None:
+    """Deliver a request; a server that waits for work serves it at once, inside the turn of the one who asks."""
+    if target.status == IDLE and runtime.fuel > 0 and (not runtime.outer or runtime.has_room()):
+        server: ServerProcess = target  # type: ignore[assignment]  # no other process is ever idle
+        server.status = READY
+        server.last_message = message
+        runtime.run_inside(server, serve_request)
+    elif message[0] is SYSTEM:
+        target.deliver_urgent(message)
+    else:
+        target.deliver(message)
 
 
 def log_unexpected(process: Process | None, message: Any) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from lemon_otp.caller import SYSTEM, Caller, send_request
+from lemon_otp.caller import SYSTEM, Caller
 from lemon_otp.errors import CallFailed
 from lemon_otp.pid import Address
 from lemon_otp.process import current_process, resolve
+from lemon_otp.server_process import send_request
 from lemon_otp.system import (
     CountMessages,
     Failed,

@@ -18,13 +18,13 @@ from lemon_otp.callbacks import Reply
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child
-from lemon_otp.dynamic_supervisor import Crowd, DynamicSupervisor
+from lemon_otp.dynamic_supervisor import Answer, Crowd, DynamicSupervisor
 from lemon_otp.errors import BadArgument, MaxChildren
 from lemon_otp.gen_server import call
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Pid
 from lemon_otp.process import Place, current_process, link, resolve, spawn_link
-from lemon_otp.scheduler import MAIL
+from lemon_otp.scheduler import IDLE
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.supervision import SupervisorRequest, raised
 from lemon_otp.task import Task, TaskProcess, name_of, placed
@@ -178,12 +178,12 @@ class TaskSupervisor(DynamicSupervisor):
 
     # Server side: runs in the process, one message at a time.
 
-    async def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Reply[Crowd]:
+    def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Answer:
         if type(message) is StartTask:
             return Reply(_add_task(current_process(), state, message), state)
         if type(message) is StartWorker:
-            return Reply(await self.add(message.spec, state), state)
-        return await super().handle_call(message, caller, state)
+            return self.add(message.spec, state)
+        return super().handle_call(message, caller, state)
 
 
 async def _start(
@@ -222,10 +222,8 @@ def _is_idle(process: Process, me: Process) -> bool:
     """May the caller do itself what the supervisor would do at once? No coroutine is needed then."""
     return (
         isinstance(process, ServerProcess)
-        and process.status == MAIL
-        and process.coro is None  # it may also wait for a child to end, and serve nobody until then
+        and process.status == IDLE
         and process.sys is None
-        and not process.mailbox
         and process.runtime is me.runtime
         and isinstance(process.server, TaskSupervisor)
     )
@@ -264,9 +262,8 @@ def _is_full(state: Crowd) -> bool:
 
 
 def _enlist(supervisor: Process, state: Crowd, process: Process, shutdown: Shutdown) -> None:
-    supervisor.link(process)
+    process.link(supervisor, state.keeper)
     state.children[process] = TaskChild(process, shutdown)
-    state.forget_at_exit(process)
     supervisor.runtime.enqueue(process)
 
 

@@ -23,9 +23,10 @@ from lemon_otp import (
     sys,
     whereis,
 )
-from lemon_otp.caller import SYSTEM, Caller, send_request
+from lemon_otp.caller import SYSTEM, Caller
 from lemon_otp.machine import Process
 from lemon_otp.process import current_process
+from lemon_otp.server_process import send_request
 from lemon_otp.testing import FakeClock, settle
 from tests.lemon_otp.servers import Add, Counter, Read, Scripted
 

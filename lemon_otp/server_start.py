@@ -1,0 +1,131 @@
+"""Edge. How a server comes to life: its name, its link, its first turn, and what its starter is told.
+
+A server whose `init` waits for nothing has begun when `begin_server` returns, without a coroutine: this is what a
+supervisor does most. Only where there is something to wait for does one stand for the rest of the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lemon_otp.errors import (
+    AlreadyRegistered,
+    AlreadyStarted,
+    CallFailed,
+    CallTimeout,
+    NameTaken,
+    NoRegistry,
+    StartFailed,
+)
+from lemon_otp.machine import Process
+from lemon_otp.pid import ALIVE, Name, Pid, Via
+from lemon_otp.process import current_process, find
+from lemon_otp.relations import Keeper
+from lemon_otp.server_process import ServerProcess, begin
+from lemon_otp.stepper import give_way
+
+if TYPE_CHECKING:
+    from lemon_otp.caller import Caller
+    from lemon_otp.gen_server import GenServer
+
+Begun: TypeAlias = Pid | Coroutine[Any, Any, Pid | None] | None
+"""What a start has come to: the pid, None for a server that declined, or what to await for one of these."""
+
+
+class ServerStart:
+    """The start function of a server's child spec; a supervisor that knows it saves a coroutine, see `begin`."""
+
+    __slots__ = ("arg", "name", "server", "trap_exit")
+
+    def __init__(self, server: type[GenServer[Any, Any, Any, Any]], arg: Any, name: Name | None) -> None:
+        self.server = server
+        self.arg = arg
+        self.name = name
+        self.trap_exit = server.trap_exit
+
+    async def __call__(self) -> Pid | None:
+        begun = self.begin(current_process())
+        return begun if begun is None or isinstance(begun, Pid) else await begun
+
+    def begin(self, me: Process, keeper: Keeper | None = None) -> Begun:
+        """Start the server linked to the caller, perhaps with a keeper; its pid, where `init` has returned already."""
+        server = self.server
+        return begin_server(me, server(), self.arg, self.name, None, trap_exit=self.trap_exit, keeper=keeper)
+
+
+def begin_server(
+    me: Process,
+    server: GenServer[Any, Any, Any, Any],
+    arg: Any,
+    name: Name | None,
+    timeout_s: float | None,
+    *,
+    trap_exit: bool,
+    linked: bool = True,
+    keeper: Keeper | None = None,
+) -> Begun:
+    """Start a process that serves with `server`; see `GenServer.start`. A keeper is told of its end for the caller."""
+    process = ServerProcess(me.runtime, me, server, arg, linked=linked)
+    if name is not None:
+        _take_name(process, name)
+    if trap_exit:
+        process.set_trap(True)
+    if linked:
+        process.link(me, keeper)
+    me.runtime.processes[process.id] = process
+    if me.runtime.fuel <= 0 and me.is_main_line():
+        return _begin_later(me, process, timeout_s)
+    return _give_first_turn(me, process, timeout_s)
+
+
+def _take_name(process: ServerProcess, name: Name) -> None:
+    """Register a process that nobody knows yet, and that is forgotten when this fails."""
+    try:
+        if isinstance(name, Via):
+            service = process.runtime.name_services.get(name.registry)
+            if service is None:
+                raise NoRegistry(name.registry)
+            service.register_name(name.key, name.value, process)
+        else:
+            process.register(name)
+    except (AlreadyRegistered, NameTaken) as error:
+        raise AlreadyStarted(find(process.runtime, name)) from error
+
+
+async def _begin_later(me: Process, process: ServerProcess, timeout_s: float | None) -> Pid | None:
+    """Let the others have their turn first: the starter has used up its own."""
+    await give_way()
+    begun = _give_first_turn(me, process, timeout_s)
+    return begun if begun is None or isinstance(begun, Pid) else await begun
+
+
+def _give_first_turn(me: Process, process: ServerProcess, timeout_s: float | None) -> Begun:
+    runtime = me.runtime
+    if runtime.has_room():
+        runtime.fuel -= 1
+        runtime.run_inside(process, begin)
+        if process.starter is None and not me.alert:
+            return process
+    else:
+        runtime.enqueue(process)
+    return _outcome(me, process, process.ask(me), timeout_s)
+
+
+async def _outcome(me: Process, process: ServerProcess, starter: Caller, timeout_s: float | None) -> Pid | None:
+    """Wait until `init` has returned; what came of it."""
+    try:
+        answer = await starter.wait(me, process, timeout_s)
+    except CallTimeout:
+        me.unlink(process)
+        process.exit_signal(me, "kill")
+        raise StartFailed("timeout") from None
+    except CallFailed as failed:
+        raise StartFailed(failed.reason) from None
+    finally:
+        if process.exit_reason is not ALIVE:
+            process.starter = None
+    if isinstance(answer, StartFailed):
+        cause = answer.reason
+        raise answer from (cause if isinstance(cause, BaseException) else None)
+    return answer  # type: ignore[no-any-return]
