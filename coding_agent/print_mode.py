@@ -16,7 +16,8 @@ from coding_agent.arguments import Arguments
 from coding_agent.errors import SessionCrashed
 from coding_agent.events import ExtensionFailed, PermissionDecided, SessionEvent, Settled, StorageFailed
 from coding_agent.hosting.command_line import Prompted
-from coding_agent.hosting.options import Wanted, first_file, options_for
+from coding_agent.hosting.host_parts import Wanted
+from coding_agent.hosting.options import first_file, options_for
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
 from coding_agent.mcp.at_start import ONLY_PROMPT_S, servers_settled, typed_for_servers
 from coding_agent.models.model_choice import ModelChoice

@@ -24,7 +24,7 @@ from coding_agent.events import CommandsUpdate, ModelUpdate, SessionEvent, Settl
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.desk_events import DeskEvent, Ended
 from coding_agent.hosting.dialogs import Asked, Closed, Dialogs, Shown
-from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.host_parts import Wanted
 from coding_agent.hosting.running import HostRun
 from coding_agent.mcp.session_servers import close_servers
 from coding_agent.permissions.policy import MODES, Mode, Policy

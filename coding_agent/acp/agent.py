@@ -16,7 +16,7 @@ from coding_agent.acp.client_calls import Capabilities
 from coding_agent.acp.given import content_of, cursor_after, entry_of, existing_folder, folder_of, start_of
 from coding_agent.acp.wire import Answer, Message, Wire
 from coding_agent.errors import BadUsage, SessionBusy, SessionNotRunning
-from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.host_parts import Wanted
 from coding_agent.hosting.running import HostRun, prepared
 from coding_agent.hosting.session_list import listed_sessions
 from coding_agent.release import release

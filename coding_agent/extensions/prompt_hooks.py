@@ -1,7 +1,7 @@
 """Edge. What extensions do with what a person types: `HostRun.hooks`. Nothing raises; failures are told to the desk."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
@@ -13,12 +13,9 @@ from coding_agent.extensions.calling import RENDER_S, HandlerFailed, call_handle
 from coding_agent.extensions.joining import handle
 from coding_agent.extensions.runner import Extensions
 from coding_agent.extensions.session_handle import SessionHandle
-from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images, ShortcutInfo
+from coding_agent.hosting.input import CommandInfo, Continue, Handled, Images, PromptDesk, ShortcutInfo
 from coding_agent.messages import CustomMessage, RenderedMessage
 from lemon_otp import OtpError, spawn
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.desk import Desk
 
 
 @frozen
@@ -31,7 +28,7 @@ class ExtensionPrompts:
         """The commands they have registered."""
         return self.extensions.listed_commands()
 
-    async def run_command(self, name: str, args: str, desk: "Desk") -> bool:
+    async def run_command(self, name: str, args: str, desk: PromptDesk) -> bool:
         """Run one; False when there is none of that name. It may take as long as it likes."""
         found = self.extensions.commands.get(name)
         if found is None:
@@ -40,7 +37,9 @@ class ExtensionPrompts:
         await self._run(extension, f"/{name}", command.run, (args,), desk)
         return True
 
-    async def _run(self, extension: Extension, name: str, run: Handler, args: tuple[str, ...], desk: "Desk") -> None:
+    async def _run(
+        self, extension: Extension, name: str, run: Handler, args: tuple[str, ...], desk: PromptDesk
+    ) -> None:
         session = await self._session(desk)
         if session is None:
             self._failed(desk, ExtensionFailed(extension.path, name, "there is no session to run it for"))
@@ -59,7 +58,7 @@ class ExtensionPrompts:
             for key, (extension, shortcut) in self.extensions.shortcuts.items()
         ]
 
-    async def run_shortcut(self, key: str, desk: "Desk") -> bool:
+    async def run_shortcut(self, key: str, desk: PromptDesk) -> bool:
         """Run what a key stands for; False when it stands for nothing. It may take as long as it likes."""
         found = self.extensions.shortcuts.get(key)
         if found is not None:
@@ -73,7 +72,7 @@ class ExtensionPrompts:
             isinstance(message, CustomMessage) and message.display and message.custom_type in self.extensions.renderers
         )
 
-    async def rendered(self, message: Any, desk: "Desk") -> Any:
+    async def rendered(self, message: Any, desk: PromptDesk) -> Any:
         """Such a message with what is shown of it; as it was where the renderer failed."""
         extension, render = self.extensions.renderers[message.custom_type]
         try:
@@ -86,7 +85,7 @@ class ExtensionPrompts:
         fields = (message.custom_type, message.content, message.display, message.details, message.timestamp)
         return RenderedMessage(*fields, shown=shown)
 
-    async def on_input(self, text: str, images: Images, desk: "Desk") -> Continue | Handled:
+    async def on_input(self, text: str, images: Images, desk: PromptDesk) -> Continue | Handled:
         """Let them see a prompt before it is expanded."""
         if not self.extensions.wants("input"):
             return Continue(text, images)
@@ -95,25 +94,25 @@ class ExtensionPrompts:
             return Handled()
         return Continue(found.get("text", text), tuple(found.get("images", images)))
 
-    async def may_leave(self, reason: str, target: str | None, desk: "Desk") -> bool:
+    async def may_leave(self, reason: str, target: str | None, desk: PromptDesk) -> bool:
         """May the desk go to another session?"""
         event: Any = hooks.BeforeFork(target) if reason == "fork" else hooks.BeforeSwitch(reason, target)
         if not self.extensions.wants(event.type):
             return True
         return not (await self._ask(event, desk)).get("cancel")
 
-    def has_gone(self, reason: str, desk: "Desk") -> None:
+    def has_gone(self, reason: str, desk: PromptDesk) -> None:
         """Let them hear that the desk looks at another session, in a process of its own."""
         name = "session_fork" if reason in ("fork", "clone") else "session_switch"
         if self.extensions.wants(name):
             event = hooks.SessionChanged(name, reason, desk.session_id)
-            session = handle(self.extensions, desk.session.pid, desk.host.settings.cwd, desk.dialogs)
+            session = handle(self.extensions, desk.session_pid, desk.cwd, desk.dialogs)
             spawn(self._tell, event, session, desk, label=f"hooks[{name}]")
 
-    async def _tell(self, event: hooks.SessionChanged, session: SessionHandle, desk: "Desk") -> None:
+    async def _tell(self, event: hooks.SessionChanged, session: SessionHandle, desk: PromptDesk) -> None:
         await self.extensions.tell(event.type, event, session, lambda failed: self._failed(desk, failed))
 
-    async def on_bash(self, command: str, desk: "Desk") -> Mapping[str, Any] | None:
+    async def on_bash(self, command: str, desk: PromptDesk) -> Mapping[str, Any] | None:
         """An extension's own result for a command of the user's; None runs it."""
         if not self.extensions.wants("user_bash"):
             return None
@@ -128,17 +127,17 @@ class ExtensionPrompts:
             "truncated": False,
         }
 
-    async def _ask(self, event: Any, desk: "Desk") -> Mapping[str, Any]:
+    async def _ask(self, event: Any, desk: PromptDesk) -> Mapping[str, Any]:
         session = await self._session(desk)
         if session is None:
             return {}
         return await self.extensions.ask(event, session, lambda failed: self._failed(desk, failed))
 
-    async def _session(self, desk: "Desk") -> SessionHandle | None:
+    async def _session(self, desk: PromptDesk) -> SessionHandle | None:
         try:
-            return handle(self.extensions, await desk.pid(), desk.host.settings.cwd, desk.dialogs)
+            return handle(self.extensions, await desk.pid(), desk.cwd, desk.dialogs)
         except (CodingAgentError, OtpError):
             return None
 
-    def _failed(self, desk: "Desk", failed: ExtensionFailed) -> None:
+    def _failed(self, desk: PromptDesk, failed: ExtensionFailed) -> None:
         desk.tell(SessionEvent(desk.session_id, failed))

@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field
 
@@ -27,8 +27,7 @@ from coding_agent.events import CompactionEnd, SessionEvent, SessionReset
 from coding_agent.hosting import input as prompts
 from coding_agent.hosting.desk_events import DeskEvent, Ended, Opened
 from coding_agent.hosting.dialogs import Closed, Dialogs, Shown
-from coding_agent.hosting.open_sessions import OpenSession
-from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.host_parts import Host, OpenSession, Wanted
 from coding_agent.hosting.rendering import with_rendering
 from coding_agent.hosting.required_credential import require_credential
 from coding_agent.hosting.user_bash import BashOutput, UserBash, answered_elsewhere
@@ -55,9 +54,6 @@ from lemon_otp import (
     send,
     whereis,
 )
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.running import HostRun
 
 SUPERVISOR: Final = "desk_supervisor"
 IN_TURN_S: Final = 30.0
@@ -93,9 +89,9 @@ class Desk:
         bash: The user's own commands.
     """
 
-    host: "HostRun"
+    host: Host
     bash: UserBash = field(factory=UserBash)
-    _notices_told: "dict[HostRun, int]" = field(factory=dict)
+    _notices_told: dict[Host, int] = field(factory=dict)
     _session: OpenSession | None = None
     _listeners: list[Listener] = field(factory=list)
     _forwarder: Pid | None = None
@@ -105,7 +101,7 @@ class Desk:
     # Beginning and end.
 
     @classmethod
-    async def start(cls, host: "HostRun") -> "Desk":
+    async def start(cls, host: Host) -> "Desk":
         """A desk without a session yet. It is closed when the calling process ends."""
         desk = cls(host)
         if whereis(SUPERVISOR) is None:
@@ -169,7 +165,7 @@ class Desk:
         session = self._session
         if session is None or event.session_id != session.session_id:
             return  # of a session that was left
-        self._hear(event if self.host.hooks is None else await with_rendering(event, self))
+        self._hear(event if self.host.hooks is None else await with_rendering(event, self.host.hooks, self))
         if isinstance(event.event, SessionReset):
             with suppress(CallFailed):
                 state = await client.get_state(session.pid)
@@ -205,6 +201,16 @@ class Desk:
     def session_id(self) -> str:
         """The id of the session it looks at; empty before the first."""
         return "" if self._session is None else self._session.session_id
+
+    @property
+    def session_pid(self) -> Pid:
+        """Its process as it is now; `pid` is one that lives."""
+        return self.session.pid
+
+    @property
+    def cwd(self) -> Path:
+        """The folder it works in."""
+        return self.host.settings.cwd
 
     @property
     def dialogs(self) -> Dialogs:

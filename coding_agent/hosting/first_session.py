@@ -4,7 +4,8 @@ import asyncio
 
 from coding_agent import client
 from coding_agent.hosting.desk import Desk
-from coding_agent.hosting.options import Wanted, first_file
+from coding_agent.hosting.host_parts import Wanted
+from coding_agent.hosting.options import first_file
 from coding_agent.session.protocol import SessionState
 
 

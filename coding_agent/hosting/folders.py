@@ -8,18 +8,14 @@ own settings allow, and every flag that makes things stricter.
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from attrs import define, evolve, field
 
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage, SessionNotRunning
-from coding_agent.hosting.extended import serve_providers
-from coding_agent.hosting.open_sessions import OpenSession
+from coding_agent.hosting.host_parts import Host, OpenSession
 from coding_agent.storage.listing import read_summary
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.running import HostRun
 
 FOLDERS_MAX: Final = 64
 STRICT_MODES: Final = ("ask", "plan")
@@ -42,16 +38,16 @@ class Folders:
             where the host keeps to the first one.
     """
 
-    first: "HostRun"
-    prepare: "Callable[[Arguments], Awaitable[tuple[HostRun, Claim]]] | None" = None
-    _more: "dict[str, tuple[HostRun, Claim]]" = field(factory=dict, init=False)
+    first: Host
+    prepare: Callable[[Arguments], Awaitable[tuple[Host, Claim]]] | None = None
+    _more: dict[str, tuple[Host, Claim]] = field(factory=dict, init=False)
     _adding: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
-    def all(self) -> "list[HostRun]":
+    def all(self) -> list[Host]:
         """Each folder, in the order in which they came."""
         return [self.first, *(host for host, _ in self._more.values())]
 
-    def at(self, cwd: str) -> "HostRun | None":
+    def at(self, cwd: str) -> Host | None:
         """The host of a folder it works in."""
         return next((host for host in self.all() if str(host.settings.cwd) == cwd), None)
 
@@ -72,7 +68,7 @@ class Folders:
             raise SessionNotRunning(f"{what} of this host begins with {session_id}")
         return (exact or fitting)[0]
 
-    async def of_file(self, file: Path, otherwise: "HostRun") -> "HostRun":
+    async def of_file(self, file: Path, otherwise: Host) -> Host:
         """The host of the folder a session file belongs to; `otherwise` where that cannot be said or taken.
 
         Raises:
@@ -88,7 +84,7 @@ class Folders:
             return otherwise
         return await self.add(Path(summary.cwd))
 
-    async def add(self, folder: Path, *, is_named: bool = False) -> "HostRun":
+    async def add(self, folder: Path, *, is_named: bool = False) -> Host:
         """Work in this folder too; harmless when it is done already.
 
         Args:
@@ -111,21 +107,18 @@ class Folders:
                 raise BadUsage(f"there is no folder {cwd}")
             given = evolve(self.first.arguments, cwd=str(cwd))
             host, claim = await self.prepare(given if is_named else strict(given))
-            first = self.first
-            host.environ, host.keeps_sessions, host.extras = first.environ, first.keeps_sessions, list(first.extras)
-            host.folders = self
+            host.join(self)
             self._more[str(cwd)] = host, claim
-        await serve_providers(host.extensions)
+        await host.begin()
         return host
 
-    async def leave(self, host: "HostRun") -> int:
+    async def leave(self, host: Host) -> int:
         """Work no more in a folder that is not the first; its sessions are stored and ended; how many there were."""
         _, claim = self._more.pop(str(host.settings.cwd))
         sessions = host.sessions.all()
         try:
             await host.sessions.close_all()
-            if host.extensions is not None:
-                await host.extensions.finished()
+            await host.finish()
         finally:
             claim.release()
         return len(sessions)

@@ -8,13 +8,13 @@ nothing stay as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from coding_agent.events import SessionEvent
+from coding_agent.hosting.dialogs import Dialogs
 from lemon_ai import ImageContent
-from lemon_otp import frozen
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.desk import Desk
+from lemon_otp import Pid, frozen
 
 SKILL_PREFIX: Final = "skill:"
 
@@ -110,37 +110,59 @@ class ShortcutInfo:
         return {"key": self.key, "description": self.description, "path": self.path}
 
 
+class PromptDesk(Protocol):
+    """The desk a prompt was typed at, as far as hooks need it. See `Desk`."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def session_pid(self) -> Pid: ...
+
+    @property
+    def dialogs(self) -> Dialogs: ...
+
+    @property
+    def cwd(self) -> Path: ...
+
+    async def pid(self) -> Pid:
+        """The session's process; a crashed one is started again."""
+
+    def tell(self, event: SessionEvent) -> None:
+        """Show the client something."""
+
+
 class PromptHooks(Protocol):
     """What extensions do with prompts; `HostRun.hooks` holds it. None of these may raise."""
 
     def commands(self) -> Sequence[CommandInfo]:
         """The commands extensions have registered."""
 
-    async def run_command(self, name: str, args: str, desk: Desk) -> bool:
+    async def run_command(self, name: str, args: str, desk: PromptDesk) -> bool:
         """Run an extension's command; False when none has that name. Its failure is told as an event of the desk."""
 
     def shortcuts(self) -> Sequence[ShortcutInfo]:
         """The keys extensions have registered."""
 
-    async def run_shortcut(self, key: str, desk: Desk) -> bool:
+    async def run_shortcut(self, key: str, desk: PromptDesk) -> bool:
         """Do what a key stands for; False when it stands for nothing. A failure is told as an event of the desk."""
 
     def renders(self, message: object) -> bool:
         """Does an extension say how this message is shown?"""
 
-    async def rendered(self, message: Any, desk: Desk) -> Any:
+    async def rendered(self, message: Any, desk: PromptDesk) -> Any:
         """Such a message with what is shown of it."""
 
-    async def on_input(self, text: str, images: Images, desk: Desk) -> Continue | Handled:
+    async def on_input(self, text: str, images: Images, desk: PromptDesk) -> Continue | Handled:
         """Let extensions see a prompt before it is expanded."""
 
-    async def may_leave(self, reason: str, target: str | None, desk: Desk) -> bool:
+    async def may_leave(self, reason: str, target: str | None, desk: PromptDesk) -> bool:
         """May the desk go to another session? `reason` is `new`, `switch` or `fork`; `target` a file or an entry."""
 
-    def has_gone(self, reason: str, desk: Desk) -> None:
+    def has_gone(self, reason: str, desk: PromptDesk) -> None:
         """The desk looks at another session now: `reason` is `new`, `switch`, `fork` or `clone`. Must not wait."""
 
-    async def on_bash(self, command: str, desk: Desk) -> Mapping[str, Any] | None:
+    async def on_bash(self, command: str, desk: PromptDesk) -> Mapping[str, Any] | None:
         """An extension's own result for a command of the user's, as the protocol's `bash` answers; None runs it."""
 
 

@@ -6,57 +6,26 @@ Several clients may look at one session; the last one that leaves ends it, unles
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve, field
 
 from coding_agent import client
 from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.dialogs import Dialogs
-from coding_agent.hosting.options import Wanted, options_for
-from coding_agent.permissions.gate import PermissionGate
+from coding_agent.hosting.host_parts import Host, OpenSession, Wanted
+from coding_agent.hosting.options import options_for
 from coding_agent.safety import Safety, gate_for, safety_of
 from coding_agent.session.budget import Account
-from coding_agent.session.options import SessionOptions
 from coding_agent.session_supervisor import start_session, stop_session
 from coding_agent.starting import budget_of
-from lemon_otp import CallFailed, Pid, define
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.running import HostRun
+from lemon_otp import CallFailed, define
 
 ABORT_S: Final = 10.0
 """How long the end of a run is waited for before its session is stopped all the same."""
 
 DEFAULT_MODE: Final = "ask"
 """What may be done without asking where somebody is there to be asked."""
-
-
-@define(eq=False)
-class OpenSession:
-    """A session that runs here.
-
-    Attributes:
-        host: Of its folder.
-        pid: Its process.
-        session_id: Its id; another one after a reset.
-        file: Its file, there or not yet.
-        options: What it was started with.
-        gate: Decides about its tool calls; its policy may be replaced.
-        dialogs: Its open questions.
-        account: What it may use up and has.
-        clients: How many desks look at it.
-    """
-
-    host: "HostRun"
-    pid: Pid
-    session_id: str
-    file: Path
-    options: SessionOptions
-    gate: PermissionGate
-    dialogs: Dialogs
-    account: Account
-    clients: int = 0
 
 
 @define(eq=False)
@@ -67,7 +36,7 @@ class OpenSessions:
         host: The start they belong to.
     """
 
-    host: "HostRun"
+    host: Host
     _open: list[OpenSession] = field(factory=list)
     _opening: asyncio.Lock = field(factory=asyncio.Lock)
 

@@ -1,59 +1,24 @@
 """Edge. What a session of this start is opened with, whichever front end opens it."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from attrs import evolve
 
 from coding_agent.errors import NoSuchSession, UnknownTool
+from coding_agent.hosting.dialogs import Dialogs
+from coding_agent.hosting.host_parts import Host, Wanted
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.safety import Safety
-from coding_agent.session.budget import Budget
 from coding_agent.session.options import SessionOptions
 from coding_agent.starting import session_options
-from lemon_ai import Model
-from lemon_otp import define
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.dialogs import Dialogs
-    from coding_agent.hosting.running import HostRun
 
 SUBAGENT_TOOL = "task"
 """The tool that a session makes for itself when it begins."""
 
 
-@define(eq=False)
-class Wanted:
-    """What a session that is opened begins with, where its file does not say.
-
-    Attributes:
-        file: Go on with this one; None for a new one.
-        resume: Go on with the newest one of the folder.
-        model, thinking_level: Answer; None takes the host's.
-        mode: What may be done without asking; None takes that of the settings.
-        budget: Limits of its account.
-        parent_session: The file it came from.
-        first: It is the one the command line names: what was asked for there holds, whatever the file says.
-    """
-
-    file: Path | None = None
-    resume: bool = False
-    model: Model | None = None
-    thinking_level: str | None = None
-    mode: str | None = None
-    budget: Budget | None = None
-    parent_session: str | None = None
-    first: bool = False
-
-
-Extra: TypeAlias = "Callable[[SessionOptions, Dialogs | None], Awaitable[SessionOptions]]"
-"""Adds to the options of every session that is opened: tools, hooks, companions. `Dialogs` will be the session's; None
-where nobody is there."""
-
-
 async def options_for(
-    host: "HostRun", wanted: Wanted, safety: Safety, gate: PermissionGate, dialogs: "Dialogs | None" = None
+    host: Host, wanted: Wanted, safety: Safety, gate: PermissionGate, dialogs: Dialogs | None = None
 ) -> SessionOptions:
     """The options, with what extensions and servers add and what the command line leaves of it.
 
@@ -100,7 +65,7 @@ def with_tools(options: SessionOptions, names: tuple[str, ...] | None) -> Sessio
     return evolve(options, tools=tools, session_tools=options.session_tools if SUBAGENT_TOOL in names else ())
 
 
-def first_file(host: "HostRun") -> Path | None:
+def first_file(host: Host) -> Path | None:
     """The file that `--session` means, or a new one made of the one that `--fork` means; None for neither.
 
     Raises:

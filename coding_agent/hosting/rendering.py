@@ -3,31 +3,29 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import evolve
 
 from coding_agent.events import SessionEvent
+from coding_agent.hosting.input import PromptDesk, PromptHooks
 from lemon_agent import MessageEnd, MessageStart
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.desk import Desk
 
 ALL_S: Final = 5.0
 """What the renderers may take for a whole conversation; the messages behind that are shown as they are."""
 
 
-async def with_rendering(event: SessionEvent, desk: "Desk") -> SessionEvent:
+async def with_rendering(event: SessionEvent, hooks: PromptHooks, desk: PromptDesk) -> SessionEvent:
     """The event; where it is about a message that an extension renders, with what is shown of it."""
-    hooks, what = desk.host.hooks, event.event
-    if hooks is None or not isinstance(what, MessageStart | MessageEnd) or not hooks.renders(what.message):
+    what = event.event
+    if not isinstance(what, MessageStart | MessageEnd) or not hooks.renders(what.message):
         return event
     return evolve(event, event=evolve(what, message=await hooks.rendered(what.message, desk)))
 
 
-async def all_rendered(messages: Iterable[Any], desk: "Desk") -> list[Any]:
+async def all_rendered(messages: Iterable[Any], hooks: PromptHooks | None, desk: PromptDesk) -> list[Any]:
     """The messages, those that an extension renders with what is shown of them."""
-    found, hooks = list(messages), desk.host.hooks
+    found = list(messages)
     if hooks is None:
         return found
     with suppress(TimeoutError):

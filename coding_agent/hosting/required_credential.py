@@ -1,9 +1,8 @@
 """Edge. Whether a prompt could be answered at all: a model whose provider wants a key needs one."""
 
-from typing import TYPE_CHECKING
-
 from coding_agent import client
 from coding_agent.errors import BadUsage
+from coding_agent.hosting.host_parts import Host
 from lemon_ai import (
     KEY_VARIABLES,
     MissingCredential,
@@ -15,11 +14,8 @@ from lemon_ai import (
 )
 from lemon_otp import Pid
 
-if TYPE_CHECKING:
-    from coding_agent.hosting.running import HostRun
 
-
-async def require_credential(host: "HostRun", session: Pid) -> None:
+async def require_credential(host: Host, session: Pid) -> None:
     """Return when the session's model can be asked, or one that stands in for it, or when that is not known before.
 
     Raises:
@@ -36,7 +32,7 @@ async def require_credential(host: "HostRun", session: Pid) -> None:
     raise BadUsage(f"{missing} `login {provider}` stores one.") from missing
 
 
-def _has_key(host: "HostRun", model: Model, options: StreamOptions) -> bool:
+def _has_key(host: Host, model: Model, options: StreamOptions) -> bool:
     """Could a call of this model be made, as far as can be known?"""
     provider = canonical(model.provider)
     override = host.known.catalog.overrides.get(provider)

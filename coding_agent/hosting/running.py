@@ -19,26 +19,25 @@ from coding_agent.application import APPLICATION, add_child
 from coding_agent.arguments import Arguments
 from coding_agent.control.listener import Listener, Listening
 from coding_agent.errors import BadUsage, UnsafeRuntimeDir
+from coding_agent.hosting.dialogs import Dialogs
 from coding_agent.hosting.extended import Loaded, chosen_model, known_models, load_extensions, serve_providers
+from coding_agent.hosting.host_parts import Extra, FolderList
+from coding_agent.hosting.input import PromptHooks
 from coding_agent.mcp.at_start import servers_extra
+from coding_agent.mcp.entries import ServerEntry
 from coding_agent.measuring import Measuring, begin
 from coding_agent.models.model_choice import ModelChoice
 from coding_agent.models.user_models import UserModels
 from coding_agent.resources import Resources, load_resources
 from coding_agent.serving.operations import offer
+from coding_agent.session.options import SessionOptions
 from coding_agent.settings import Settings
 from lemon_ai import go_offline, use_catalog
 from lemon_otp import Pid, StartFailed, define, ensure_all_started, run, self_pid, send, stop_all
 
 if TYPE_CHECKING:
     from coding_agent.extensions.runner import Extensions
-    from coding_agent.hosting.dialogs import Dialogs
-    from coding_agent.hosting.folders import Folders
-    from coding_agent.hosting.input import PromptHooks
     from coding_agent.hosting.open_sessions import OpenSessions
-    from coding_agent.hosting.options import Extra
-    from coding_agent.mcp.entries import ServerEntry
-    from coding_agent.session.options import SessionOptions
 
 WATCHDOG_S: Final = 1.0
 """Who holds the event loop for longer is named in the log file, with its stack."""
@@ -75,14 +74,14 @@ class HostRun:
     environ: Mapping[str, str] = field(factory=lambda: os.environ, repr=False)
     keeps_sessions: bool = False
     notices: list[str] = field(factory=list)
-    extras: "list[Extra]" = field(factory=list)
-    client_servers: "tuple[ServerEntry, ...]" = ()
+    extras: list[Extra] = field(factory=list)
+    client_servers: tuple[ServerEntry, ...] = ()
     more_folders: tuple[Path, ...] = ()
     resources: Resources | None = None
-    hooks: "PromptHooks | None" = None
+    hooks: PromptHooks | None = None
     extensions: "Extensions | None" = None
     _sessions: "OpenSessions | None" = field(default=None, init=False)
-    _folders: "Folders | None" = field(default=None, init=False)
+    _folders: FolderList | None = field(default=None, init=False)
     _fresh: bool = field(default=True, init=False)
 
     @property
@@ -90,12 +89,12 @@ class HostRun:
         """Are session files there when the program has ended?"""
         return self.arguments.keep
 
-    def all_extras(self) -> "list[Extra]":
+    def all_extras(self) -> list[Extra]:
         """What adds to the options of a session: whatever was put in, then MCP servers, where some are configured."""
         extras = [*self.extras, servers_extra(self)]
         return extras if self.extensions is None else [*extras, self._with_extensions]
 
-    async def _with_extensions(self, options: "SessionOptions", dialogs: "Dialogs | None") -> "SessionOptions":
+    async def _with_extensions(self, options: SessionOptions, dialogs: Dialogs | None) -> SessionOptions:
         from coding_agent.extensions.joining import with_extensions
 
         assert self.extensions is not None
@@ -134,7 +133,7 @@ class HostRun:
             await asyncio.to_thread(decide, self.settings.trust, trusted)
             self._renew()
             self.notices += await asyncio.to_thread(self._load_again)
-            await serve_providers(self.extensions)
+            await self.begin()
 
     async def look_again(self) -> None:
         """For every session but the first: read settings and files as they are now.
@@ -146,7 +145,7 @@ class HostRun:
             self._fresh = False
         else:
             await asyncio.to_thread(self._look)  # files of the person's and the project's, and what extensions do
-            await serve_providers(self.extensions)
+            await self.begin()
 
     def _look(self) -> None:
         trusted = self.settings.trusted
@@ -178,7 +177,7 @@ class HostRun:
         return self._sessions
 
     @property
-    def folders(self) -> "Folders":
+    def folders(self) -> FolderList:
         """Where the same host works: in this folder alone, unless it was told of others."""
         if self._folders is None:
             from coding_agent.hosting.folders import Folders
@@ -187,8 +186,28 @@ class HostRun:
         return self._folders
 
     @folders.setter
-    def folders(self, folders: "Folders") -> None:
+    def folders(self, folders: FolderList) -> None:
         self._folders = folders
+
+    def join(self, folders: FolderList) -> None:
+        """Be one of the folders of a host that was started in another: what holds for all of them holds here."""
+        first = folders.first
+        self.environ, self.keeps_sessions, self.extras = first.environ, first.keeps_sessions, list(first.extras)
+        self._folders = folders
+
+    async def begin(self) -> None:
+        """Let the providers that extensions bring answer from now on."""
+        await serve_providers(self.extensions)
+
+    async def end_sessions(self) -> None:
+        """End every session; what they were doing is aborted and stored."""
+        if self._sessions is not None:
+            await self._sessions.close_all()
+
+    async def finish(self) -> None:
+        """Let extensions say goodbye to their sessions."""
+        if self.extensions is not None:
+            await self.extensions.finished()
 
 
 Body: TypeAlias = Callable[[HostRun], Awaitable[int]]
@@ -238,7 +257,7 @@ async def _main(body: Body, host: HostRun) -> int:
             use_catalog(host.known.catalog)
             if host.settings.offline:
                 go_offline()
-            await serve_providers(host.extensions)
+            await host.begin()
             measuring = await begin(host.arguments, os.environ)
             await listen(host.settings, unsafe=host.arguments.unsafe_repl)
             offer(host)
@@ -246,12 +265,10 @@ async def _main(body: Body, host: HostRun) -> int:
         finally:
             hosts = [host] if host._folders is None else host._folders.all()
             for each in hosts:
-                if each._sessions is not None:  # a client from another terminal may still look at one
-                    await each._sessions.close_all()
+                await each.end_sessions()  # a client from another terminal may still look at one
             await stop_all()
             for each in hosts:
-                if each.extensions is not None:
-                    await each.extensions.finished()
+                await each.finish()
             if measuring is not None:
                 await measuring.end()
 

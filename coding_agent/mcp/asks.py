@@ -6,42 +6,16 @@ a process of its own, linked to the connection, and ends when the server takes i
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from attrs import field, frozen
-
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.standing import Standing
 from lemon_otp import exit_signal, spawn_link, unlink
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.dialogs import Dialogs
-    from coding_agent.permissions.gate import PermissionGate
 
 T = TypeVar("T")
 
 OPEN_MAX: Final = 4
 """So many of its questions may be open at once; what a server asks beyond that is declined unseen."""
-
-
-@frozen(eq=False)
-class Backing:
-    """What a session gives its servers when they ask.
-
-    Attributes:
-        roots: The folders it works in.
-        dialogs: Its questions to a person; None where nobody is there.
-        gate: Decides whether a server may have the model answer.
-        sampling: The person lets servers ask the model at all.
-        standing: Knows which session it is.
-    """
-
-    roots: tuple[Path, ...] = ()
-    dialogs: "Dialogs | None" = field(default=None, repr=False)
-    gate: "PermissionGate | None" = field(default=None, repr=False)
-    sampling: bool = False
-    standing: Standing = field(factory=Standing, repr=False)
 
 
 class Asks:

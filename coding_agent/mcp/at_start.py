@@ -15,8 +15,8 @@ from coding_agent.session.options import SessionOptions
 
 if TYPE_CHECKING:
     from coding_agent.hosting.dialogs import Dialogs
+    from coding_agent.hosting.host_parts import Host
     from coding_agent.hosting.input import CommandInfo, Images
-    from coding_agent.hosting.running import HostRun
     from coding_agent.mcp.entries import ServerEntry
     from coding_agent.settings import Settings
 
@@ -27,7 +27,7 @@ ONLY_PROMPT_S: Final = 10.0
 """The same where there may be no turn in which a late server's tools could still be used."""
 
 
-def servers_extra(host: "HostRun") -> Any:
+def servers_extra(host: "Host") -> Any:
     """For the extras of a host: the session gets the servers of this person, this project and this client."""
 
     async def extra(options: SessionOptions, dialogs: "Dialogs | None") -> SessionOptions:

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 from attrs import field, frozen
 
 from coding_agent.errors import McpServerUnavailable
-from coding_agent.mcp.asks import Asks, Backing
+from coding_agent.mcp.asks import Asks
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.bounded_http import http_client
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, offer_of

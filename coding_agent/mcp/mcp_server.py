@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from coding_agent.errors import McpServerUnavailable
 from coding_agent.mcp import mcp_supervisor
-from coding_agent.mcp.asks import Backing
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.backoff import STEADY_S, delay_s
 from coding_agent.mcp.connection import Close, Connected, Job, Offered, Refresh, hold
 from coding_agent.mcp.entries import ServerEntry

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from coding_agent.events import CommandsUpdate
 from coding_agent.mcp import mcp_supervisor
-from coding_agent.mcp.asks import Backing
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_server import CONNECT_S, Changed, Reconnect, Start, start_server
 from coding_agent.mcp.names import PREFIX

@@ -30,7 +30,7 @@ from lemon_ai import (
 from lemon_otp import CallFailed, CallTimeout, OtpError, StreamFailed, call, wall_ms
 
 if TYPE_CHECKING:
-    from coding_agent.mcp.asks import Backing
+    from coding_agent.mcp.backing import Backing
     from coding_agent.session.options import SessionOptions
 
 MESSAGES_MAX: Final = 50

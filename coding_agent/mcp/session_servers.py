@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve
 
 from coding_agent.errors import BadUsage
-from coding_agent.mcp.asks import Backing
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.companion import SessionServers, servers_of
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry

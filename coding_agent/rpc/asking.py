@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve
 
@@ -13,17 +13,15 @@ from coding_agent.errors import BadUsage
 from coding_agent.mcp.at_start import addresses_at_servers
 from coding_agent.permissions.policy import MODES, Policy
 from coding_agent.rpc.fields import Fields
+from coding_agent.rpc.here import Here
 from coding_agent.rpc.models_json import model_to_json
 from coding_agent.session.token_estimate import context_size
 from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
 from lemon_ai import Model
 
-if TYPE_CHECKING:
-    from coding_agent.rpc.connection import RpcConnection
 
-
-async def get_state(here: "RpcConnection", _given: Fields) -> Any:
+async def get_state(here: Here, _given: Fields) -> Any:
     state = await here.desk.state()
     options = await client.get_options(await here.desk.pid())
     answer: dict[str, Any] = {
@@ -49,7 +47,7 @@ async def get_state(here: "RpcConnection", _given: Fields) -> Any:
     return answer
 
 
-async def get_session_stats(here: "RpcConnection", _given: Fields) -> Any:
+async def get_session_stats(here: Here, _given: Fields) -> Any:
     state = await here.desk.state()
     options = await client.get_options(await here.desk.pid())
     counted = await here.desk.look(_counted)
@@ -61,20 +59,20 @@ async def get_session_stats(here: "RpcConnection", _given: Fields) -> Any:
     }
 
 
-async def get_settings(here: "RpcConnection", _given: Fields) -> Any:
+async def get_settings(here: Here, _given: Fields) -> Any:
     return {"settings": here.desk.host.settings.shown()}
 
 
-async def get_commands(here: "RpcConnection", _given: Fields) -> Any:
+async def get_commands(here: Here, _given: Fields) -> Any:
     return {"commands": [command.to_json() for command in here.desk.commands()]}
 
 
-async def get_shortcuts(here: "RpcConnection", _given: Fields) -> Any:
+async def get_shortcuts(here: Here, _given: Fields) -> Any:
     hooks = here.desk.host.hooks
     return {"shortcuts": [] if hooks is None else [shortcut.to_json() for shortcut in hooks.shortcuts()]}
 
 
-async def get_permissions(here: "RpcConnection", _given: Fields) -> Any:
+async def get_permissions(here: Here, _given: Fields) -> Any:
     gate = here.desk.session.gate
     policy = gate.policy or Policy("full")
     remembered = [str(rule) for rule in await gate.remembered_rules()]
@@ -82,13 +80,13 @@ async def get_permissions(here: "RpcConnection", _given: Fields) -> Any:
     return {"mode": policy.mode, "rules": rules, "remembered": remembered}
 
 
-async def set_permission_mode(here: "RpcConnection", given: Fields) -> Any:
+async def set_permission_mode(here: Here, given: Fields) -> Any:
     mode = given.choice("mode", MODES)
     gate = here.desk.session.gate
     gate.policy = evolve(gate.policy or Policy("full"), mode=mode)
 
 
-async def get_budget(here: "RpcConnection", _given: Fields) -> Any:
+async def get_budget(here: Here, _given: Fields) -> Any:
     account = here.desk.session.account
     return {
         "maxTokens": account.budget.max_tokens,
@@ -98,7 +96,7 @@ async def get_budget(here: "RpcConnection", _given: Fields) -> Any:
     }
 
 
-async def set_budget(here: "RpcConnection", given: Fields) -> Any:
+async def set_budget(here: Here, given: Fields) -> Any:
     """Fields that are left out stay; null takes a limit away."""
     account = here.desk.session.account
     budget = account.budget
@@ -110,19 +108,19 @@ async def set_budget(here: "RpcConnection", given: Fields) -> Any:
     account.budget = budget
 
 
-async def export_html(here: "RpcConnection", given: Fields) -> Any:
+async def export_html(here: Here, given: Fields) -> Any:
     from coding_agent.exporting.save import save_html
 
     return await _exported(here, given, save_html)
 
 
-async def export_markdown(here: "RpcConnection", given: Fields) -> Any:
+async def export_markdown(here: Here, given: Fields) -> Any:
     from coding_agent.exporting.save import save_markdown
 
     return await _exported(here, given, save_markdown)
 
 
-async def _exported(here: "RpcConnection", given: Fields, save: Callable[..., Path]) -> Any:
+async def _exported(here: Here, given: Fields, save: Callable[..., Path]) -> Any:
     """The session as it is on disk, written by a thread: a long one keeps nobody waiting."""
     output = given.optional_text("outputPath")
     session, host = here.desk.session, here.desk.host
@@ -138,7 +136,7 @@ async def _exported(here: "RpcConnection", given: Fields, save: Callable[..., Pa
     return {"path": str(await asyncio.to_thread(work))}
 
 
-async def complete_files(here: "RpcConnection", given: Fields) -> Any:
+async def complete_files(here: Here, given: Fields) -> Any:
     from coding_agent.hosting.file_names import complete_files as complete
 
     prefix = given.text("prefix")
@@ -146,17 +144,17 @@ async def complete_files(here: "RpcConnection", given: Fields) -> Any:
     return {"paths": [*readable, *await asyncio.to_thread(complete, here.desk.host.settings.cwd, prefix)]}
 
 
-async def get_trust(here: "RpcConnection", _given: Fields) -> Any:
+async def get_trust(here: Here, _given: Fields) -> Any:
     settings = here.desk.host.settings
     return {"trusted": settings.trusted, "pending": list(settings.pending)}
 
 
-async def set_trust(here: "RpcConnection", given: Fields) -> Any:
+async def set_trust(here: Here, given: Fields) -> Any:
     """Remember whether the person trusts this project; what waits for it counts from the next start on."""
     await here.desk.host.decide_trust(given.flag("trusted"))
 
 
-async def reload(here: "RpcConnection", _given: Fields) -> Any:
+async def reload(here: Here, _given: Fields) -> Any:
     """Read settings, templates and skills again; what is part of a running session stays until the next one."""
     host = here.desk.host
     told = len(host.notices)
@@ -164,13 +162,13 @@ async def reload(here: "RpcConnection", _given: Fields) -> Any:
     return {"notices": host.notices[told:]}
 
 
-async def get_mcp(here: "RpcConnection", _given: Fields) -> Any:
+async def get_mcp(here: Here, _given: Fields) -> Any:
     from coding_agent.mcp.session_servers import mcp_status
 
     return await mcp_status(await here.desk.pid())
 
 
-async def reconnect_mcp(here: "RpcConnection", given: Fields) -> Any:
+async def reconnect_mcp(here: Here, given: Fields) -> Any:
     """Connect one server anew, or all; answers at once with their names."""
     from coding_agent.mcp.session_servers import reconnect_servers
 

@@ -1,21 +1,19 @@
 """Edge. Commands about how the conversation is held: model and thinking, queues, tools, what goes by itself."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coding_agent import client
 from coding_agent.errors import BadUsage
 from coding_agent.rpc.fields import NULL, Fields
+from coding_agent.rpc.here import Here
 from coding_agent.rpc.models_json import ALL_LEVELS, available, levels_of, model_to_json, nearest_level, scoped
 from lemon_ai import Model, UnknownModel
-
-if TYPE_CHECKING:
-    from coding_agent.rpc.connection import RpcConnection
 
 QUEUE_MODES = ("all", "one-at-a-time")
 
 
-async def set_model(here: "RpcConnection", given: Fields) -> Any:
+async def set_model(here: Here, given: Fields) -> Any:
     provider, model_id = given.text("provider"), given.text("modelId")
     current = await _model(here)
     if (current.provider, current.id) == (provider.replace("-", "_"), model_id):
@@ -28,7 +26,7 @@ async def set_model(here: "RpcConnection", given: Fields) -> Any:
     return model_to_json(model)
 
 
-async def cycle_model(here: "RpcConnection", _given: Fields) -> Any:
+async def cycle_model(here: Here, _given: Fields) -> Any:
     """The next of the models there are, or of those the command line or the settings name."""
     host = here.desk.host
     current = await _model(here)
@@ -45,19 +43,19 @@ async def cycle_model(here: "RpcConnection", _given: Fields) -> Any:
     return {"model": model_to_json(model), "thinkingLevel": state.thinking_level, "isScoped": bool(patterns)}
 
 
-async def get_available_models(here: "RpcConnection", _given: Fields) -> Any:
+async def get_available_models(here: Here, _given: Fields) -> Any:
     known = here.desk.host.known
     await asyncio.to_thread(known.servers.find)
     return {"models": [model_to_json(model) for model in available(known, await _model(here))]}
 
 
-async def set_thinking_level(here: "RpcConnection", given: Fields) -> Any:
+async def set_thinking_level(here: Here, given: Fields) -> Any:
     """A level the model does not have becomes the nearest one below that it has."""
     level = given.choice("level", ALL_LEVELS)
     await client.set_thinking_level(await here.desk.pid(), nearest_level(level, await _model(here)))
 
 
-async def cycle_thinking_level(here: "RpcConnection", _given: Fields) -> Any:
+async def cycle_thinking_level(here: Here, _given: Fields) -> Any:
     levels = levels_of(await _model(here))
     if len(levels) < 2:
         return NULL
@@ -68,27 +66,27 @@ async def cycle_thinking_level(here: "RpcConnection", _given: Fields) -> Any:
     return {"level": level}
 
 
-async def get_available_thinking_levels(here: "RpcConnection", _given: Fields) -> Any:
+async def get_available_thinking_levels(here: Here, _given: Fields) -> Any:
     return {"levels": levels_of(await _model(here))}
 
 
-async def set_steering_mode(here: "RpcConnection", given: Fields) -> Any:
+async def set_steering_mode(here: Here, given: Fields) -> Any:
     await client.set_queue_mode(await here.desk.pid(), "steering", given.choice("mode", QUEUE_MODES))
 
 
-async def set_follow_up_mode(here: "RpcConnection", given: Fields) -> Any:
+async def set_follow_up_mode(here: Here, given: Fields) -> Any:
     await client.set_queue_mode(await here.desk.pid(), "follow_up", given.choice("mode", QUEUE_MODES))
 
 
-async def set_auto_compaction(here: "RpcConnection", given: Fields) -> Any:
+async def set_auto_compaction(here: Here, given: Fields) -> Any:
     await client.set_auto_compaction(await here.desk.pid(), given.flag("enabled"))
 
 
-async def set_auto_retry(here: "RpcConnection", given: Fields) -> Any:
+async def set_auto_retry(here: Here, given: Fields) -> Any:
     await client.set_auto_retry(await here.desk.pid(), given.flag("enabled"))
 
 
-async def get_tools(here: "RpcConnection", _given: Fields) -> Any:
+async def get_tools(here: Here, _given: Fields) -> Any:
     state = await here.desk.state()
     options = await client.get_options(await here.desk.pid())
     active = set(state.active_tools)
@@ -100,15 +98,15 @@ async def get_tools(here: "RpcConnection", _given: Fields) -> Any:
     }
 
 
-async def set_active_tools(here: "RpcConnection", given: Fields) -> Any:
+async def set_active_tools(here: Here, given: Fields) -> Any:
     await client.set_active_tools(await here.desk.pid(), given.texts("names"))
 
 
-async def _model(here: "RpcConnection") -> Model:
+async def _model(here: Here) -> Model:
     return (await client.get_options(await here.desk.pid())).model
 
 
-async def _use(here: "RpcConnection", model: Model) -> None:
+async def _use(here: Here, model: Model) -> None:
     """Another model, with the nearest level it has."""
     pid = await here.desk.pid()
     await client.switch_model(pid, model)

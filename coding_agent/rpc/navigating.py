@@ -2,54 +2,52 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coding_agent import client
 from coding_agent.errors import BadUsage, EntryNotFound
 from coding_agent.hosting.rewinding import WHAT
 from coding_agent.hosting.rewinding import rewind as go_back
 from coding_agent.rpc.fields import Fields
+from coding_agent.rpc.here import Here
 from coding_agent.storage.navigation import text_for_editor
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.storage.tree import ROOT
 
-if TYPE_CHECKING:
-    from coding_agent.rpc.connection import RpcConnection
 
-
-async def new_session(here: "RpcConnection", given: Fields) -> Any:
+async def new_session(here: Here, given: Fields) -> Any:
     return {"cancelled": not await here.desk.new(given.optional_text("parentSession"))}
 
 
-async def switch_session(here: "RpcConnection", given: Fields) -> Any:
+async def switch_session(here: Here, given: Fields) -> Any:
     return {"cancelled": not await here.desk.switch(Path(given.text("sessionPath")))}
 
 
-async def fork(here: "RpcConnection", given: Fields) -> Any:
+async def fork(here: Here, given: Fields) -> Any:
     text = await here.desk.fork(given.text("entryId"))
     return {"text": text or "", "cancelled": text is None}
 
 
-async def clone(here: "RpcConnection", _given: Fields) -> Any:
+async def clone(here: Here, _given: Fields) -> Any:
     return {"cancelled": not await here.desk.clone()}
 
 
-async def get_fork_messages(here: "RpcConnection", _given: Fields) -> Any:
+async def get_fork_messages(here: Here, _given: Fields) -> Any:
     return {"messages": await here.desk.look(_user_messages)}
 
 
-async def get_entries(here: "RpcConnection", given: Fields) -> Any:
+async def get_entries(here: Here, given: Fields) -> Any:
     """Every entry in the order of the file, or those behind `since`."""
     since = given.optional_text("since")
     return await here.desk.look(lambda store: _entries(store, since))
 
 
-async def get_tree(here: "RpcConnection", _given: Fields) -> Any:
+async def get_tree(here: Here, _given: Fields) -> Any:
     """As deep as the conversation is long; a client that cannot read that asks for `get_entries`."""
     return await here.desk.look(_tree)
 
 
-async def navigate_tree(here: "RpcConnection", given: Fields) -> Any:
+async def navigate_tree(here: Here, given: Fields) -> Any:
     moved = await client.navigate_tree(
         await here.desk.pid(),
         given.text("entryId"),
@@ -66,26 +64,26 @@ async def navigate_tree(here: "RpcConnection", given: Fields) -> Any:
     return answer if moved.error_message is None else {**answer, "errorMessage": moved.error_message}
 
 
-async def set_label(here: "RpcConnection", given: Fields) -> Any:
+async def set_label(here: Here, given: Fields) -> Any:
     entry_id, label = given.text("entryId"), given.optional_text("label")
     await here.desk.look(lambda store: store.position(entry_id))
     await client.append_label(await here.desk.pid(), entry_id, label)
 
 
-async def set_session_name(here: "RpcConnection", given: Fields) -> Any:
+async def set_session_name(here: Here, given: Fields) -> Any:
     name = " ".join(given.text("name").split())
     if not name:
         raise BadUsage("set_session_name needs name: a text that is not blank")
     await client.append_session_name(await here.desk.pid(), name)
 
 
-async def rewind(here: "RpcConnection", given: Fields) -> Any:
+async def rewind(here: Here, given: Fields) -> Any:
     what = given.choice("what", WHAT)
     done = await go_back(here.desk, given.text("entryId"), what, preview=given.optional_flag("preview"))
     return {"changes": list(done.changes), "conflicts": list(done.conflicts), "editorText": done.editor_text}
 
 
-async def list_sessions(here: "RpcConnection", given: Fields) -> Any:
+async def list_sessions(here: Here, given: Fields) -> Any:
     from coding_agent.hosting.session_list import listed_sessions
 
     host = here.desk.host

@@ -1,6 +1,6 @@
 """Edge. Commands about the conversation itself: prompts and what waits behind them, its end, the user's commands."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from coding_agent import client
 from coding_agent.errors import BadUsage, SessionBusy
@@ -8,17 +8,15 @@ from coding_agent.hosting.input import StreamingBehavior
 from coding_agent.hosting.rendering import all_rendered
 from coding_agent.messages import message_to_json
 from coding_agent.rpc.fields import Fields
+from coding_agent.rpc.here import Here
 from lemon_ai import AssistantMessage, get_text
-
-if TYPE_CHECKING:
-    from coding_agent.rpc.connection import RpcConnection
 
 PROTOCOL_VERSION: Final = 1
 
 BEHAVIORS: dict[str, StreamingBehavior] = {"steer": "steer", "followUp": "follow_up", "follow_up": "follow_up"}
 
 
-async def hello(here: "RpcConnection", given: Fields) -> Any:
+async def hello(here: Here, given: Fields) -> Any:
     """Who speaks, and how the client wants to be told of events; not required."""
     here.events.deltas = given.optional_flag("rpcDeltas", here.events.deltas)
     session = here.desk.session if here.desk.has_session else None
@@ -30,7 +28,7 @@ async def hello(here: "RpcConnection", given: Fields) -> Any:
     }
 
 
-async def prompt(here: "RpcConnection", given: Fields) -> Any:
+async def prompt(here: Here, given: Fields) -> Any:
     """Accepted once this returns; what comes of it are events."""
     wanted = given.optional_text("streamingBehavior")
     if wanted is not None and wanted not in BEHAVIORS:
@@ -45,28 +43,28 @@ async def prompt(here: "RpcConnection", given: Fields) -> Any:
         raise BadUsage(f"{busy}. Say so with streamingBehavior: steer or followUp") from busy
 
 
-async def steer(here: "RpcConnection", given: Fields) -> Any:
+async def steer(here: Here, given: Fields) -> Any:
     await here.desk.steer(given.text("message"), given.images())
 
 
-async def follow_up(here: "RpcConnection", given: Fields) -> Any:
+async def follow_up(here: Here, given: Fields) -> Any:
     await here.desk.follow_up(given.text("message"), given.images())
 
 
-async def next_turn(here: "RpcConnection", given: Fields) -> Any:
+async def next_turn(here: Here, given: Fields) -> Any:
     await here.desk.next_turn(given.text("message"))
 
 
-async def abort(here: "RpcConnection", _given: Fields) -> Any:
+async def abort(here: Here, _given: Fields) -> Any:
     """Answers when the session is idle."""
     await here.desk.abort()
 
 
-async def abort_retry(here: "RpcConnection", _given: Fields) -> Any:
+async def abort_retry(here: Here, _given: Fields) -> Any:
     client.abort_retry(await here.desk.pid())
 
 
-async def bash(here: "RpcConnection", given: Fields) -> Any:
+async def bash(here: Here, given: Fields) -> Any:
     """Answers when the command has ended; its output comes as `bash_execution_update` meanwhile."""
     done = await here.desk.run_bash(
         given.text("command"),
@@ -82,11 +80,11 @@ async def bash(here: "RpcConnection", given: Fields) -> Any:
     return answer if done.full_output_path is None else {**answer, "fullOutputPath": done.full_output_path}
 
 
-async def abort_bash(here: "RpcConnection", _given: Fields) -> Any:
+async def abort_bash(here: Here, _given: Fields) -> Any:
     here.desk.bash.abort()
 
 
-async def compact(here: "RpcConnection", given: Fields) -> Any:
+async def compact(here: Here, given: Fields) -> Any:
     """Answers when the conversation is shorter."""
     end = await here.desk.compact(given.optional_text("customInstructions"))
     details = await here.desk.look(
@@ -105,12 +103,16 @@ async def compact(here: "RpcConnection", given: Fields) -> Any:
     }
 
 
-async def get_messages(here: "RpcConnection", _given: Fields) -> Any:
+async def get_messages(here: Here, _given: Fields) -> Any:
     messages = await client.get_messages(await here.desk.pid())
-    return {"messages": [message_to_json(message) for message in await all_rendered(messages, here.desk)]}
+    return {
+        "messages": [
+            message_to_json(message) for message in await all_rendered(messages, here.desk.host.hooks, here.desk)
+        ]
+    }
 
 
-async def run_shortcut(here: "RpcConnection", given: Fields) -> Any:
+async def run_shortcut(here: Here, given: Fields) -> Any:
     """Do what a key stands for that an extension has registered; what comes of it is told by events."""
     key, hooks = given.text("key"), here.desk.host.hooks
     if hooks is None or key not in {shortcut.key for shortcut in hooks.shortcuts()}:
@@ -118,7 +120,7 @@ async def run_shortcut(here: "RpcConnection", given: Fields) -> Any:
     here.go_on(hooks.run_shortcut, key, here.desk)
 
 
-async def get_last_assistant_text(here: "RpcConnection", _given: Fields) -> Any:
+async def get_last_assistant_text(here: Here, _given: Fields) -> Any:
     for message in reversed(await client.get_messages(await here.desk.pid())):
         if isinstance(message, AssistantMessage) and (text := get_text(message)):
             return {"text": text}

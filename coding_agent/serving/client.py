@@ -15,20 +15,16 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from coding_agent.application import add_child
 from coding_agent.errors import BadUsage, CodingAgentError, SessionNotRunning
 from coding_agent.hosting.desk import Desk
-from coding_agent.hosting.options import Wanted
+from coding_agent.hosting.host_parts import Host, OpenSession, Wanted
 from coding_agent.rpc.framing import encode
 from coding_agent.rpc.lines import CONGESTED, LineClient
 from coding_agent.serving.socket_pipe import Came, PeerGone, PeerSilent, SocketPipe
 from lemon_otp import CallFailed, MaxChildren, OtpError, TaskSupervisor, receive, repl, self_pid, whereis
-
-if TYPE_CHECKING:
-    from coding_agent.hosting.open_sessions import OpenSession
-    from coding_agent.hosting.running import HostRun
 
 SUPERVISOR: Final = "client_supervisor"
 CLIENTS_MAX: Final = 64
@@ -39,7 +35,7 @@ _numbers: Final = itertools.count(1)
 _log: Final = logging.getLogger(__name__)
 
 
-async def hand_over(host: HostRun, taken: repl.Taken) -> None:
+async def hand_over(host: Host, taken: repl.Taken) -> None:
     """Start the process of a client and let it have the connection.
 
     Raises:
@@ -60,7 +56,7 @@ async def hand_over(host: HostRun, taken: repl.Taken) -> None:
         raise
 
 
-async def serve_client(host: HostRun, connected: socket.socket, request: Mapping[str, Any], early: bytes) -> None:
+async def serve_client(host: Host, connected: socket.socket, request: Mapping[str, Any], early: bytes) -> None:
     """Be one client until it goes. However this process ends, its desk leaves the session."""
     pipe = await SocketPipe.over(connected, self_pid())
     try:
@@ -74,7 +70,7 @@ async def serve_client(host: HostRun, connected: socket.socket, request: Mapping
     await desk.close()
 
 
-async def _let_in(host: HostRun, pipe: SocketPipe, request: Mapping[str, Any]) -> OpenSession | None:
+async def _let_in(host: Host, pipe: SocketPipe, request: Mapping[str, Any]) -> OpenSession | None:
     """The session a client is to look at, after its first line; None when it was refused, and told why."""
     try:
         session = await asked_for(host, request)
@@ -123,7 +119,7 @@ async def _talk(client: LineClient, pipe: SocketPipe) -> None:
                 return
 
 
-async def asked_for(host: HostRun, request: Mapping[str, Any]) -> OpenSession:
+async def asked_for(host: Host, request: Mapping[str, Any]) -> OpenSession:
     """The session a client wants: one that runs, by its id or the beginning of it; the one in a file; a new one.
 
     With a `cwd` the new one, or the one in a file that says nothing of its folder, is of that folder.

@@ -16,15 +16,14 @@ from coding_agent.errors import SessionNotRunning
 from lemon_otp import CallFailed, CallTimeout, Pid, repl, send
 
 if TYPE_CHECKING:
-    from coding_agent.hosting.open_sessions import OpenSession
-    from coding_agent.hosting.running import HostRun
+    from coding_agent.hosting.host_parts import Host, OpenSession
 
 
 class StopServing:
     """Somebody asked for the host's end; sent to the process that serves."""
 
 
-def offer(host: HostRun, serving: Pid | None = None) -> None:
+def offer(host: Host, serving: Pid | None = None) -> None:
     """Let the calling runtime answer for the sessions of this host.
 
     Args:
@@ -36,7 +35,7 @@ def offer(host: HostRun, serving: Pid | None = None) -> None:
     repl.add_operation(*(each for each in mine if serving is not None or each.name not in known))
 
 
-def operations_of(host: HostRun, serving: Pid | None) -> tuple[repl.Operation, ...]:
+def operations_of(host: Host, serving: Pid | None) -> tuple[repl.Operation, ...]:
     """The operations that `offer` adds; each has a name that no other operation has."""
 
     async def live_sessions(_: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -68,7 +67,7 @@ def operations_of(host: HostRun, serving: Pid | None) -> tuple[repl.Operation, .
     )
 
 
-async def listed(host: HostRun, *, serving: bool) -> dict[str, Any]:
+async def listed(host: Host, *, serving: bool) -> dict[str, Any]:
     """The host, and its sessions in the order in which they were opened."""
     return {
         "os_pid": os.getpid(),
@@ -102,7 +101,7 @@ async def described(one: OpenSession) -> dict[str, Any]:
     return found
 
 
-async def leave(host: HostRun, cwd: str) -> dict[str, Any]:
+async def leave(host: Host, cwd: str) -> dict[str, Any]:
     """Work no more in one of several folders; its sessions are stored and end."""
     there = host.folders.at(cwd)
     if there is None or there is host:
@@ -110,7 +109,7 @@ async def leave(host: HostRun, cwd: str) -> dict[str, Any]:
     return {"cwd": cwd, "sessions": await host.folders.leave(there)}
 
 
-async def end(host: HostRun, session_id: str) -> dict[str, Any]:
+async def end(host: Host, session_id: str) -> dict[str, Any]:
     """End a session whoever looks at it; what it was doing is aborted and stored."""
     try:
         one = host.folders.find(session_id)

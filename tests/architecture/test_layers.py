@@ -68,6 +68,20 @@ def test_no_module_of_the_packages_is_part_of_an_import_cycle():
     assert cycles(edges) == []
 
 
+ONE_WAY = tuple(f"coding_agent.{name}." for name in ("hosting", "rpc", "extensions", "mcp", "serving", "acp"))
+
+
+def test_what_serves_clients_depends_in_one_direction_also_in_its_types():
+    """No module that opens sessions or speaks for them can reach itself, not even by what it names in annotations."""
+    import grimp
+
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=False)
+    roots = {module for module in graph.modules if (ROOT / module.replace(".", "/") / "__init__.py").exists()}
+    edges = {m: graph.find_modules_directly_imported_by(m) - roots for m in graph.modules - roots}
+
+    assert [module for module in cycles(edges) if module.startswith(ONE_WAY)] == []
+
+
 def cycles(edges: dict[str, set[str]]) -> list[str]:
     """Modules that reach themselves."""
 

@@ -8,8 +8,8 @@ from coding_agent.errors import BadUsage, SessionBusy, SessionNotFound
 from coding_agent.hosting.desk import Desk
 from coding_agent.hosting.desk_events import Ended, Opened
 from coding_agent.hosting.dialogs import Asked, Closed, Shown
+from coding_agent.hosting.host_parts import Wanted
 from coding_agent.hosting.input import CommandInfo, Continue, Handled
-from coding_agent.hosting.options import Wanted
 from coding_agent.session.budget import Budget
 from coding_agent.session_supervisor import list_sessions
 from lemon_agent import AgentStart, ToolExecutionStart

@@ -7,7 +7,8 @@ import pytest
 
 from coding_agent import client
 from coding_agent.hosting.dialogs import Asked, Dialogs
-from coding_agent.mcp.asks import OPEN_MAX, Backing
+from coding_agent.mcp.asks import OPEN_MAX
+from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.elicitation import BadForm, DoesNotFit, form_fields
 from coding_agent.mcp.sampling import permission_name
