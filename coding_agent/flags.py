@@ -1,9 +1,10 @@
 """Edge. The flags of the host, in the groups that `--help` shows; `arguments` is what they come to."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, Final
 
-from coding_agent.command_parser import PROGRAM, CommandParser
+from coding_agent.command_parser import PROGRAM, CommandParser, did_you_mean
 from coding_agent.release import release
 
 THINKING_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -59,6 +60,13 @@ def flag_parser() -> CommandParser:
     _add_resources(parser.add_argument_group("what is read besides the settings"))
     _add_measuring(parser.add_argument_group("what the host shows of itself"))
     return parser
+
+
+def unknown_flags(words: Sequence[str]) -> str:
+    """That nobody knows these, and what was probably meant."""
+    known = [flag for action in flag_parser()._actions for flag in action.option_strings if flag.startswith("--")]
+    hints = (did_you_mean(word.partition("=")[0], known) for word in words)
+    return f"unrecognized arguments: {' '.join(words)}{next(filter(None, hints), '')}; see --help".replace("?;", "?")
 
 
 class _ShowRelease(argparse.Action):

@@ -20,8 +20,6 @@ EXIT_DONE: Final = 0
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-NEAR: Final = 0.75
-"""How much alike a word and a command must be to be taken for it, as `difflib` counts."""
 SAID_OTHERWISE: Final = {"help": "--help", "version": "--version"}
 """What other programs have as commands."""
 
@@ -81,6 +79,8 @@ def _refuse_mistyped(argv: Sequence[str]) -> None:
     if not is_word or any(given.startswith(("-p", "--print")) for given in argv):
         return
     from difflib import get_close_matches
+
+    from coding_agent.command_parser import NEAR
 
     near = SAID_OTHERWISE.get(word) or next(iter(get_close_matches(word, COMMANDS, 1, NEAR)), None)
     if near is not None:

@@ -13,11 +13,12 @@ from attrs import define, evolve, field
 
 from coding_agent import client
 from coding_agent.arguments import Arguments
-from coding_agent.errors import SessionCrashed
+from coding_agent.errors import BadUsage, SessionCrashed, TurnFailed
 from coding_agent.events import ExtensionFailed, PermissionDecided, SessionEvent, Settled, StorageFailed
 from coding_agent.hosting.command_line import Prompted
 from coding_agent.hosting.host_parts import Wanted
 from coding_agent.hosting.options import first_file, options_for
+from coding_agent.hosting.required_credential import require_credential
 from coding_agent.hosting.running import WATCHDOG_S, HostRun, Interrupted, run_host
 from coding_agent.mcp.at_start import ONLY_PROMPT_S, servers_settled, typed_for_servers
 from coding_agent.models.model_choice import ModelChoice
@@ -154,13 +155,18 @@ def run_prompts(prompts: Sequence[Prompted], host: HostRun) -> int:
         options = await options_for(host, wanted, safety, gate)
         # Nobody can follow up here, so a run that would end does not wait for one on its way.
         options = evolve(options, agent_settings={**options.agent_settings, "follow_up_window_ms": 0})
-        return await _run(prompts, Printer(arguments, host.choice, tuple(host.notices)), options)
+        return await _run(prompts, Printer(arguments, host.choice, tuple(host.notices)), options, host)
 
     return run_host(body, host, watchdog_s=WATCHDOG_S)
 
 
-async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOptions) -> int:
+async def _run(prompts: Sequence[Prompted], printer: Printer, options: SessionOptions, host: HostRun) -> int:
     session = await start_session(options)
+    if not printer.arguments.json:  # a program reads the same from the events of the run
+        try:
+            await require_credential(host, session)
+        except BadUsage as error:
+            raise TurnFailed(str(error)) from error
     if printer.arguments.name:
         await client.append_session_name(session, printer.arguments.name)
     printer.begin(await client.get_state(session))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from coding_agent.command_parser import CommandParser
+from coding_agent.command_parser import CommandParser, or_first
 from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         from coding_agent.serving import live_command
 
         return (live_command.live if argv[0] == "live" else live_command.stop)(argv[1:])
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_args(or_first(argv, "list"))
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)

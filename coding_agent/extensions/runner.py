@@ -23,6 +23,7 @@ from coding_agent.extensions.calling import (
 from coding_agent.extensions.loading import load_extensions
 from coding_agent.extensions.reducers import FAIL_CLOSED, RULES, BadAnswer, Standing, answered
 from coding_agent.extensions.session_handle import SessionHandle
+from coding_agent.flags import unknown_flags
 from coding_agent.hosting.input import CommandInfo
 from lemon_agent import AgentTool
 from lemon_ai import Catalog
@@ -259,7 +260,7 @@ class Extensions:
         while rest:
             name, equals, value = rest.pop(0).partition("=")
             if not name.startswith("--") or name[2:] not in known:
-                raise BadUsage(f"unrecognized arguments: {' '.join(words)}; see --help")
+                raise BadUsage(unknown_flags(words))
             flag = known[name[2:]][1]
             if flag.kind is bool:
                 if equals:

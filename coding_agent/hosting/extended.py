@@ -7,6 +7,7 @@ from attrs import evolve
 
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage
+from coding_agent.flags import unknown_flags
 from coding_agent.models.model_choice import ModelChoice, choose_model
 from coding_agent.models.user_models import UserModels, user_models
 from coding_agent.settings import Settings
@@ -41,7 +42,7 @@ def load_extensions(arguments: Arguments, settings: Settings) -> Loaded:
     problems: list[str] = []
     if next(sources(settings, trusted=settings.trusted, problems=problems), None) is None and not problems:
         if arguments.extra:
-            raise BadUsage(f"unrecognized arguments: {' '.join(arguments.extra)}; see --help")
+            raise BadUsage(unknown_flags(arguments.extra))
         return Loaded(None)
     from coding_agent.extensions.runner import Extensions
 

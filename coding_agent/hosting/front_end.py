@@ -10,6 +10,7 @@ from attrs import evolve
 
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage
+from coding_agent.flags import unknown_flags
 from coding_agent.hosting.command_line import Prompted, prompts_of
 from coding_agent.hosting.piped_input import piped_text
 from coding_agent.hosting.running import prepared, run_host
@@ -29,7 +30,7 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
     if arguments.list_models is not None:
         from coding_agent.models.models_command import main as list_models
 
-        return list_models(["list", *([arguments.list_models] if arguments.list_models else [])], environ)
+        return list_models(["list", "--", *([arguments.list_models] if arguments.list_models else [])], environ)
     if arguments.export is not None:
         return _export(arguments, settings_of(arguments, environ))
     with _files(arguments, settings_of(arguments, environ)) as settings:
@@ -41,8 +42,7 @@ def start_front_end(arguments: Arguments, environ: Mapping[str, str]) -> int:
             return _terminal(arguments, settings, environ)
         prompts = prompts_of(arguments, piped_text())
         if not prompts:
-            unknown = f"nobody knows {' '.join(arguments.extra)}, and " if arguments.extra else ""
-            raise BadUsage(unknown + NOTHING_TO_DO)
+            raise BadUsage(unknown_flags(arguments.extra) if arguments.extra else NOTHING_TO_DO)
         from coding_agent.print_mode import run_prompts
 
         return run_prompts(prompts, prepared(arguments, settings))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from coding_agent.command_parser import CommandParser
+from coding_agent.command_parser import CommandParser, or_first
 from coding_agent.errors import BadUsage, LoginRefused
 from coding_agent.mcp.config_files import Configured, read_servers
 from coding_agent.mcp.entries import ServerEntry
@@ -34,7 +34,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """
     from coding_agent.settings import read_settings
 
-    asked = _parser().parse_intermixed_args(list(argv))
+    asked = _parser().parse_intermixed_args(or_first(argv, "list"))
     settings = read_settings(environ, cwd=asked.cwd, trust_once=asked.trust)
     configured = read_servers(settings.cwd, environ, trusted=settings.trusted)
     if asked.what in ("login", "logout"):

@@ -8,16 +8,18 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
-from coding_agent.command_parser import CommandParser
+from coding_agent.command_parser import CommandParser, or_first
 from coding_agent.credentials import Credentials
 from coding_agent.models.local_probes import ServedModel
 from coding_agent.models.local_servers import LocalServer
 from coding_agent.models.user_models import user_models
 from lemon_ai import KEYLESS, Model, redact
+
+LEGEND: Final = "context and answer in tokens; can: t thinks, i sees pictures; dollars for a million tokens in and out"
 
 
 @frozen
@@ -42,7 +44,7 @@ class Row:
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Print the models; 0 when there is one, 1 when nothing fits."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_args(or_first(argv, "list"))
     known = user_models(environ)
     servers = () if arguments.no_local else known.servers.find()
     rows = [row for row in all_rows(known.catalog.models(), servers, known.credentials) if fits(row, arguments.pattern)]
@@ -62,8 +64,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     for server in servers:
         if not server.models:
             print(f"{server.kind} at {redact(server.base_url)}: {server.state}, no model", file=sys.stderr)
+    if shown:
+        print(LEGEND, file=sys.stderr)
     if len(rows) > len(shown):
-        print(f"{len(rows) - len(shown)} more have no key here; --all shows them", file=sys.stderr)
+        print(f"{len(rows) - len(shown)} more have no key here; `models list --all` shows them", file=sys.stderr)
     elif not shown:
         print("no model fits", file=sys.stderr)
     return 0 if shown else 1

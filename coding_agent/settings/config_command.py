@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coding_agent.command_parser import CommandParser
+from coding_agent.command_parser import CommandParser, or_first
 from coding_agent.errors import BadUsage
 from coding_agent.folders import folders
 from coding_agent.settings.files import store_setting
@@ -30,7 +30,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     Raises:
         BadUsage: The command line or a settings file cannot be used. Nothing was changed.
     """
-    asked = _parser().parse_args(list(argv))
+    asked = _parser().parse_args(or_first(argv, "show"))
     cwd = Path(asked.cwd or ".").absolute()
     match asked.what:
         case "show":

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coding_agent.command_parser import CommandParser
+from coding_agent.command_parser import CommandParser, or_first
 from coding_agent.folders import folders
 from coding_agent.tools.visible_text import plain
 from coding_agent.trust.check import Trust, decide, forget
@@ -28,7 +28,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     Raises:
         BadUsage: The command line cannot be used, or the decision cannot be kept. Nothing was changed.
     """
-    asked = _parser().parse_args(list(argv))
+    asked = _parser().parse_args(or_first(argv, "show"))
     if asked.what == "list":
         return _list(environ, as_json=asked.json)
     trust = _trust_of(asked.cwd, environ)

@@ -36,6 +36,8 @@ _SEARCH: Final = re.compile(r"\b(?:search|grep|look) (?:for )?[`\"']([^`\"'\n]+)
 _WRITE: Final = re.compile(r"\bwrite [`\"'](.+?)[`\"'] to [`\"']?([\w./-]+\.\w+)[`\"']?", re.IGNORECASE | re.DOTALL)
 _FILE: Final = re.compile(r"(?<![\w/.-])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,5})(?![\w/-])")
 _ENTRY: Final = re.compile(r"^\s*(?:[d-] )?")
+_ABOUT_LIST: Final = re.compile(r":\s*$|^\d+ entr(?:y|ies)\b|^No files found")
+"""Lines of a listing that are no entry of it."""
 _QUOTE_LINES: Final = 6
 _QUOTE_WIDTH: Final = 160
 _LISTED: Final = 12
@@ -132,9 +134,12 @@ def _told(result: ToolResultMessage, call: ToolCall | None) -> str:
     if not lines:
         return f"{about} returned nothing."
     if result.tool_name in ("ls", "find"):
-        lines = [_ENTRY.sub("", line) for line in lines if not line.rstrip().endswith(":")]
+        lines = [_ENTRY.sub("", line) for line in lines if not _ABOUT_LIST.search(line)]
+        if not lines:
+            return f"{about} finds nothing."
         more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
-        return f"{about} lists {len(lines)} entries: {', '.join(line.strip() for line in lines[:_LISTED])}{more}."
+        counted = f"{len(lines)} {'entry' if len(lines) == 1 else 'entries'}"
+        return f"{about} lists {counted}: {', '.join(line.strip() for line in lines[:_LISTED])}{more}."
     if len(lines) == 1:
         return f"{about} says: {_shortened(lines[0])}"
     quoted = "\n".join(_shortened(line) for line in lines[:_QUOTE_LINES])

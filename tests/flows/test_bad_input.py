@@ -24,8 +24,25 @@ def test_an_unknown_model_is_named_with_close_ones(machine):
 
 
 def test_a_missing_key_names_its_variable(machine):
-    """The line says which variable to set."""
+    """The line says which variable to set, and how to store a key instead; nothing is stored of the prompt."""
     refused(machine.run("-q", "-p", "hi", "--model", "anthropic/claude-sonnet-4-5"), 1, "ANTHROPIC_API_KEY")
+    refused(machine.run("-q", "-p", "hi", "--model", "anthropic/claude-sonnet-4-5"), 1, "`login anthropic` stores one")
+    assert machine.session_files() == []
+
+
+@pytest.mark.parametrize("command", ["sessions", "models", "config", "trust", "mcp"])
+def test_a_command_that_is_named_alone_shows_what_there_is(machine, command):
+    """The usual one of its commands is meant, with its flags."""
+    shown = {"config": "show", "trust": "show"}.get(command, "list")
+    alone, whole = machine.run(command), machine.run(command, shown)
+    assert (alone.returncode, alone.stdout) == (whole.returncode, whole.stdout)
+    assert machine.run(command, "--json").stdout.lstrip()[:1] in ("{", "[")
+
+
+def test_a_mistyped_flag_is_named_with_the_one_that_was_meant(machine):
+    """With a prompt and without one."""
+    refused(machine.run("--thme", "light", "-p", "hi"), 2, "did you mean --theme?")
+    refused(machine.run("--verson"), 2, "did you mean --version?")
 
 
 def test_an_unreachable_server_is_named(machine):
