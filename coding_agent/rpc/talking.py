@@ -56,8 +56,10 @@ async def next_turn(here: Here, given: Fields) -> Any:
 
 
 async def abort(here: Here, _given: Fields) -> Any:
-    """Answers when the session is idle."""
-    await here.desk.abort()
+    """Answers when the session is idle; says what had waited in the queues, if anything had."""
+    report = await here.desk.abort()
+    cleared = {"clearedSteering": list(report.cleared_steering), "clearedFollowUp": list(report.cleared_follow_up)}
+    return cleared if any(cleared.values()) else None
 
 
 async def abort_retry(here: Here, _given: Fields) -> Any:

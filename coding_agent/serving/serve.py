@@ -76,7 +76,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     arguments, settings = _checked(rest, environ)
     named = [str(Path(folder).expanduser().resolve()) for folder in given.folder]
     if given.detach:
-        return detach([*rest, *(word for folder in named for word in ("--folder", folder))], settings)
+        return detach(rest, settings, named)
     return _serve(arguments, settings, environ, named, detached=given.child)
 
 
@@ -218,13 +218,14 @@ def _taken(settings: Settings) -> ServeFailed:
     return ServeFailed(f"{name} serves {settings.cwd} already; attach to it, or end it with serve stop")
 
 
-def detach(argv: Sequence[str], settings: Settings) -> int:
-    """Start a host in the background and return when clients may come.
+def detach(argv: Sequence[str], settings: Settings, named: Sequence[str] = ()) -> int:
+    """Start a host in the background, for further folders where some are named; return when clients may come.
 
     Raises:
         ServeFailed: It ended before that; the text is what it said.
     """
-    command = [sys.executable, "-m", "coding_agent", "serve", DETACHED, *argv]
+    folders = [word for folder in named for word in ("--folder", folder)]
+    command = [sys.executable, "-m", "coding_agent", "serve", DETACHED, *folders, *argv]
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -237,7 +238,8 @@ def detach(argv: Sequence[str], settings: Settings) -> int:
                 child.returncode = 0  # it goes on without us, and nobody here will wait for it
                 for notice in said:
                     _say(notice)
-                _say(f"serving {settings.cwd} as process {child.pid}; to see it: python -m coding_agent attach")
+                served = ", ".join((str(settings.cwd), *named))
+                _say(f"serving {served} as process {child.pid}; to see it: python -m coding_agent attach")
                 return 0
             said.append(text)
     child.wait()

@@ -5,6 +5,7 @@ times `pace` allows. A key is drawn for at once, and then only what keys can cha
 """
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit.application import Application
@@ -74,7 +75,6 @@ class Canvas:
         *,
         colour: bool,
         fold: Fold,
-        folder: str,
         theme: Theme = DARK,
         depth: Depth = "standard",
     ) -> None:
@@ -82,7 +82,6 @@ class Canvas:
         output: To the terminal.
         colour: Whether there may be colours.
         fold: What is shown in short.
-        folder: What the window is called where nothing else has a name.
         theme: Which colours.
         depth: How many the terminal has.
         """
@@ -91,7 +90,6 @@ class Canvas:
         self.scrollback = Scrollback(self.renderer, output.write_raw, fold)
         self.frame = Frame()
         self.is_given_away = False
-        self._folder = folder
         self._pace = Pace()
         self._drawing = Alarm(self.draw)
         self._tick = Alarm(self._ticked)
@@ -198,7 +196,7 @@ class Canvas:
 
     def _set_title(self) -> None:
         view = self.talk.view
-        name = view.title or view.name or self._folder
+        name = view.title or view.name or PurePath(view.cwd).name or "lemon"
         title = one_line(f"{'· ' if view.is_running else ''}{'? ' if view.questions else ''}{name}")[:120]
         if title != self._title:
             self._title = title

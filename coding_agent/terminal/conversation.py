@@ -83,8 +83,8 @@ class Conversation:
         hello = await ask(self.channel, "hello", version=PROTOCOL_VERSION, client="terminal", rpcDeltas=True)
         self.view.session_id = str(hello.get("sessionId") or "")
         await self._load_state()
-        cwd = str(hello.get("cwd") or self.options.cwd)
-        self.front.show([Banner(release(), self.view.model, cwd, self.view.name)])
+        self.view.cwd = self.view.cwd or str(hello.get("cwd") or self.options.cwd)
+        self.front.show([Banner(release(), self.view.model, self.view.cwd, self.view.name)])
         self.front.show([Notice(line) for line in self.options.notices])
         await self._show_history()
         await self.load_commands()
@@ -115,14 +115,16 @@ class Conversation:
         """Begin anew with what is looked at now; what happens meanwhile is held back until it is shown."""
         where = self.view.elsewhere
         self._held = []
-        self.view = View(model=self.view.model, questions=list(self.view.questions))
+        self.view = View(model=self.view.model, cwd=self.view.cwd, questions=list(self.view.questions))
         self.begin(self._show_anew, where)
 
     async def _show_anew(self, where: str) -> None:
+        cwd = self.view.cwd
         try:
             await self._load_state()
+            place = f" in {self.view.cwd}" if self.view.cwd != cwd else ""
             name = f": {self.view.name}" if self.view.name else ""
-            self.front.show([Notice(f"{where}{name}")])
+            self.front.show([Notice(f"{where}{place}{name}")])
         finally:
             await self._show_history()
             await self.load_commands()
@@ -206,7 +208,17 @@ class Conversation:
         if self.view.shell is not None:
             self.begin(self.told, "abort_bash")
         if self.view.is_running:
-            self.begin(self.told, "abort_retry" if self.view.phase == "retrying" else "abort")
+            if self.view.phase == "retrying":
+                self.begin(self.told, "abort_retry")
+            else:
+                self.begin(self._stop_run)
+
+    async def _stop_run(self) -> None:
+        """End the run; what had waited for the model comes back to the person."""
+        done = await self.told("abort")
+        waited = [str(text) for name in ("clearedSteering", "clearedFollowUp") for text in done.get(name) or ()]
+        if waited:
+            self.front.put_text("\n".join(waited))
 
     async def told(self, command: str, /, **fields: Any) -> Message:
         """The answer to a command of the protocol."""
@@ -284,6 +296,7 @@ class Conversation:
             view.phase = "idle"
         view.thinking_level = str(state.get("thinkingLevel") or "off")
         view.session_id = str(state.get("sessionId") or view.session_id)
+        view.cwd = str(state.get("cwd") or view.cwd)
         view.name = str(state.get("sessionName") or "")
         view.message_count = int(state.get("messageCount") or 0)
         if state.get("isStreaming") and not view.is_running:

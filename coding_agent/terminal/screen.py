@@ -69,7 +69,6 @@ class Screen:
             self.output,
             colour=options.colour,
             fold=Fold(thinking=not options.show_thinking),
-            folder=options.cwd.name or "lemon",
             theme=options.theme,
             depth=depth,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coding_agent.errors import CommandFailed
@@ -10,6 +11,7 @@ from coding_agent.terminal.blocks import Notice, Report
 from coding_agent.terminal.channel import Message
 from coding_agent.terminal.questions import Option, Question
 from coding_agent.terminal.screen_text import one_line
+from coding_agent.terminal.view import View
 from coding_agent.terminal.view_messages import text_of
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ async def begin_new(talk: "Conversation", _words: str) -> None:
 async def resume(talk: "Conversation", words: str) -> None:
     """Another session: the one whose id or name is said, `latest`, or one of this folder's or with `all` of any."""
     word = words.strip()
-    cwd = str(talk.options.cwd) if word in ("", LATEST) else None
+    cwd = talk.view.cwd if word in ("", LATEST) else None
     sessions: list[Message] = list((await talk.told("list_sessions", cwd=cwd)).get("sessions") or ())
     if word not in ("", "all"):
         here = (await talk.told("get_state")).get("sessionId")
@@ -134,7 +136,7 @@ async def resume(talk: "Conversation", words: str) -> None:
             talk.front.show([Notice(f"there is no session {word}; /resume lists those of this folder")])
             return
         sessions = found
-    options = tuple(Option(session_label(each), each, note=session_note(each)) for each in sessions)
+    options = tuple(Option(session_label(each), each, note=session_note(each, talk.view)) for each in sessions)
     if not options:
         talk.front.show([Notice("there is no other session")])
         return
@@ -152,13 +154,15 @@ def session_label(session: Message) -> str:
     return one_line(str(session.get("name") or session.get("firstMessage") or session.get("id"))[:SHOWN_CHARACTERS])
 
 
-def session_note(session: Message) -> str:
-    """What helps to tell sessions apart."""
-    live = "live" if session.get("live") else ""
+def session_note(session: Message, view: View) -> str:
+    """What helps to tell sessions apart: from each other, and from the one that is looked at."""
+    live = "here" if session.get("id") == view.session_id else "live" if session.get("live") else ""
+    cwd = str(session.get("cwd") or "")
+    folder = f"in {Path(cwd).name or cwd}" if cwd and cwd != view.cwd else ""
     updated = session.get("updated")
     when = local_minute(updated) if isinstance(updated, int) else ""
     count = session.get("messageCount")
-    return " · ".join(filter(None, (when, f"{count} messages" if count else "", live)))
+    return " · ".join(filter(None, (when, f"{count} messages" if count else "", folder, live)))
 
 
 def local_minute(milliseconds: int) -> str:

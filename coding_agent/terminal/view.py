@@ -66,6 +66,8 @@ class View:
     thinking_level: str = "off"
     cost: float = 0.0
     name: str = ""
+    cwd: str = ""
+    """The folder it works in."""
     session_id: str = ""
     message_count: int = 0
     permission_mode: str = ""

@@ -67,7 +67,11 @@ async def test_a_client_that_comes_in_the_middle_of_an_answer_has_all_of_it(host
     assert begun["missed"] is True
     thought, text = begun["message"]["content"]
     assert (thought["thinking"], text["text"]) == ("Let me see.", "One two")
-    await late.send({"type": "abort"})
+    await first.send({"type": "prompt", "message": "look", "streamingBehavior": "steer"})
+    await first.send({"type": "prompt", "message": "then", "streamingBehavior": "followUp"})
+    stopped = await late.send({"type": "abort"})
+    assert stopped["data"] == {"clearedSteering": ["look"], "clearedFollowUp": ["then"]}
+    assert "data" not in await late.send({"type": "abort"})
     ended = await until(late, told, "message_end")
     assert "missed" not in ended
     assert [part.get("text") for part in ended["message"]["content"]][1:] == ["One two"]

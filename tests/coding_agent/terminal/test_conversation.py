@@ -116,6 +116,15 @@ async def test_esc_stops_a_wait_for_the_next_try_a_run_and_a_command(talk):
     assert [each for each in talk.channel.types() if each.startswith("abort")] == ["abort", "abort_retry"]
 
 
+async def test_what_waited_for_the_model_comes_back_when_it_is_stopped(talk):
+    """Nothing that was typed is lost: it stands in the line again, in the order in which it would have been said."""
+    talk.channel.answers["abort"] = {"clearedSteering": ["look here"], "clearedFollowUp": ["then\nthere"]}
+    talk.view.take({"type": "agent_start"}, 0.0)
+    talk.stop()
+    await settle()
+    assert talk.front.text == "look here\nthen\nthere"
+
+
 async def test_a_question_is_answered_once_and_one_of_ones_own_by_a_value(talk):
     """An answer to a question that is gone is sent nowhere."""
     talk.channel.say(question())

@@ -84,6 +84,29 @@ def test_esc_stops_a_run_and_the_next_prompt_works(lemon, home):
     assert quit_of(pty) == 0
 
 
+def test_esc_gives_back_what_had_waited_for_the_model(lemon, home):
+    """Before what is being written; it can be changed, sent or left."""
+    pty = lemon("--permission-mode", "full")
+    pty.send('@tool bash {"command": "sleep 100"}\r')
+    pty.wait_for("● bash sleep 100")
+    pty.send("look here\r")
+    pty.wait_for("next: look here")
+    pty.send("and then there\x1b\r")
+    pty.wait_for("then: and then there")
+    pty.send("half written")
+    pty.wait_for("› half written")
+    pty.send("\x1b")
+    pty.wait_for("stopped")
+    pty.wait_for("› look here\n  and then there\n  half written")
+    pty.wait_for("ready")
+    assert "next:" not in pty.text()
+    pty.send("\x03")
+    pty.wait_gone("half written")
+
+    assert quit_of(pty) == 0
+    assert len(messages(home, "user")) == 1
+
+
 def test_commands_of_the_users_own_run_with_and_without_the_model_being_told(lemon, home):
     """! runs a command whose output goes with the next prompt, !! one that the model never hears of."""
     pty = lemon()
