@@ -40,6 +40,8 @@ async def serve(reader, writer):
             await asyncio.sleep(random.uniform(0.015, 0.045))
         writer.write(chunk({}, "stop") + b"data: [DONE]\\n\\n")
         await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # whoever connected asked nothing, or has gone
     finally:
         writer.close()
 

@@ -65,6 +65,8 @@ async def serve(reader, writer):
             writer.write(chunk(asked.replace("say-", "token-") + " and so on"))
         writer.write(chunk("", "stop") + b"data: [DONE]\n\n")
         await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # whoever connected asked nothing, or has gone
     finally:
         writer.close()
 

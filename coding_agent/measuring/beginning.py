@@ -21,11 +21,13 @@ class Measuring:
     """What was begun for one start; `end` when all else has ended, so that nothing of it is missed."""
 
     traces: "Traces | None" = None
+    collector: str = ""
 
     async def end(self) -> None:
-        """Send what is still to be sent."""
-        if self.traces is not None:
-            await self.traces.stop()
+        """Send what is still to be sent, and say on standard error when nobody took it."""
+        if self.traces is not None and (lost := await self.traces.stop()):
+            spans = "1 span was" if lost == 1 else f"{lost} spans were"
+            _say("traces", f"{spans} not taken at {self.collector}; does a collector run there?")
 
 
 async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
@@ -38,7 +40,7 @@ async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
     if arguments.otel is not None:
         from coding_agent.measuring.traces import TRACES, Traces, wants_content
 
-        _check_here(arguments.otel, environ)
+        measuring.collector = _collector(arguments.otel, environ)
         content = arguments.otel_content or wants_content(environ)
         measuring.traces = Traces.start(arguments.otel or None, environ=environ, content=content)
         put_env("coding_agent", TRACES, measuring.traces)
@@ -60,12 +62,14 @@ async def begin(arguments: Arguments, environ: Mapping[str, str]) -> Measuring:
     return measuring
 
 
-def _check_here(address: str, environ: Mapping[str, str]) -> None:
+def _collector(address: str, environ: Mapping[str, str]) -> str:
+    """Where spans go, as it can be shown."""
     variables = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    target = address or next(filter(None, map(environ.get, variables)), "http://localhost")
+    target = address or next(filter(None, map(environ.get, variables)), "http://localhost:4318")
     if is_offline() and not is_loopback(target if "://" in target else f"http://{target}"):
         raise BadUsage(f"spans would go to {redact(target)}, which is on another machine, and this start is offline")
+    return redact(target)
 
 
-def _say(what: str, url: str) -> None:
-    print(f"{what}: {url}", file=sys.stderr, flush=True)
+def _say(what: str, words: str) -> None:
+    print(f"{what}: {words}", file=sys.stderr, flush=True)

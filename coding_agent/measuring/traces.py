@@ -7,9 +7,10 @@ then without what looks like a credential.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from typing import cast as typed
 from weakref import WeakValueDictionary
 
 from attrs import define, evolve, field
@@ -23,6 +24,7 @@ from lemon_otp import EventStream, Pid, Task, self_pid
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
     from coding_agent.session.options import SessionOptions
@@ -60,6 +62,7 @@ class Traces:
     content: bool
     _provider: "TracerProvider"
     _tracer: "Tracer"
+    _sending: "_Sending"
     _steps: Steps = field(init=False)
     _spans: dict[Step, "Span"] = field(factory=dict)
     _calls: dict[Pid, Step] = field(factory=dict)
@@ -89,8 +92,9 @@ class Traces:
 
         named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
         provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(_exporter(endpoint)))
-        traces = cls(content, provider, provider.get_tracer("coding_agent"))
+        sending = _Sending(_exporter(endpoint))
+        provider.add_span_processor(BatchSpanProcessor(typed("SpanExporter", sending)))
+        traces = cls(content, provider, provider.get_tracer("coding_agent"), sending)
         carried = {name.lower(): environ[name] for name in ("TRACEPARENT", "TRACESTATE") if environ.get(name)}
         around = extract(carried, context=_empty())
         outside = get_current_span(around) is not INVALID_SPAN
@@ -98,13 +102,14 @@ class Traces:
         traces._steps.start(HANDLER_ID)
         return traces
 
-    async def stop(self) -> None:
-        """Make no more spans; what there is is sent, for at most `SHUTDOWN_S`."""
+    async def stop(self) -> int:
+        """Make no more spans; what there is is sent, for at most `SHUTDOWN_S`. Returns how many nobody took."""
         self._steps.stop()
         self._spans.clear()
         flush = Task.async_(self._provider.shutdown, on="thread")
         if await flush.yield_(SHUTDOWN_S) is None:  # nobody takes them: the host ends all the same
             await flush.shutdown("brutal_kill")
+        return self._sending.begun - self._sending.taken
 
     # From steps to spans.
 
@@ -209,6 +214,34 @@ class Traces:
             return result
 
         return evolve(tool, execute=told_in_thread)
+
+
+class _Sending:
+    """The library's exporter, which says to a log alone that nobody took what it sent; here it is counted.
+
+    Attributes:
+        begun, taken: Spans that were to be sent, and those that a collector took. Counted by the thread that sends.
+    """
+
+    def __init__(self, exporter: Any) -> None:
+        self.begun = 0
+        self.taken = 0
+        self._exporter = exporter
+
+    def export(self, spans: Sequence[Any]) -> Any:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        self.begun += len(spans)
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self.taken += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return bool(self._exporter.force_flush(timeout_millis))
 
 
 def wants_content(environ: Mapping[str, str]) -> bool:

@@ -157,5 +157,6 @@ def test_a_collector_that_is_away_delays_the_end_by_no_more_than_its_bound(machi
     done = machine.run("-p", "@text fine", *MODEL, "--otel", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout.strip()) == (0, "fine")
     assert time.monotonic() - began_s < PATIENCE_S
+    assert done.stderr.count("traces: 2 spans were not taken at http://127.0.0.1:9; does a collector run there?") == 1
     assert "Traceback" not in done.stderr
     assert "export" not in done.stderr

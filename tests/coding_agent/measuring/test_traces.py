@@ -109,7 +109,7 @@ async def test_a_run_with_a_tool_and_a_subagent_is_one_tree_of_spans(host):
         session = await start_session(with_subagents(await host.options(model, tools=(LOOK,))))
         await client.subscribe(session, self_pid())
         await host.run(session, f"please, {SECRET}")
-        await traces.stop()
+        assert await traces.stop() == 0
 
     [child_run] = got.named("invoke_agent subagent")
     run = got.one("invoke_agent lemon")
@@ -275,8 +275,9 @@ async def test_a_collector_that_is_not_there_costs_the_host_no_more_than_the_las
     session = await host.session("Hello.")
     events = await host.run(session, "go")
     async with asyncio.timeout(20):
-        await traces.stop()
+        lost = await traces.stop()
 
+    assert lost == 2  # the run and its one call
     assert events[-1].event.outcome == "completed"
     assert telemetry.list_handlers() == []
 
