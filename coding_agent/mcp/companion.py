@@ -38,6 +38,8 @@ class SessionServers:
             return {}
         from coding_agent.mcp.mcp_toolbox import Joined
 
+        if self.standing.session is None or not self.standing.session.alive:
+            self.standing.session = session  # at once: a toolbox that is started again looks here
         cast(self.toolbox, Joined(session))
         return {"prepare_next_turn": _Following(session, self.standing, self.standing.tools_changed).next_turn}
 

@@ -38,6 +38,7 @@ from lemon_otp import (
     NotFound,
     OtpError,
     Pid,
+    ReceiveTimeout,
     Reply,
     Request,
     Stop,
@@ -57,6 +58,8 @@ from lemon_otp import (
 
 AGAIN_S: Final = 5.0
 """How long a crashed session is given to come back."""
+GONE_S: Final = 15.0
+"""How long servers of a toolbox that was killed are given to end."""
 _ids: Final = itertools.count(1)
 
 
@@ -122,11 +125,16 @@ class NobodyCame:
 
 @define
 class Held:
-    """The toolbox as it is now."""
+    """The toolbox as it is now.
+
+    Attributes:
+        returning: It was started again: the session keeps the tools it has until all servers have answered.
+    """
 
     contents: Contents
     tools: dict[str, AgentTool] = field(factory=dict)
     session: Pid | None = None
+    returning: bool = False
     watched: MonitorRef | None = None
     waiting: list[Caller] = field(factory=list)
 
@@ -143,14 +151,19 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
     async def init(self, contents: Contents) -> Init[Held]:
         standing = contents.backing.standing
         standing.servers = {entry.name: Reachable(entry, contents.server_name(entry)) for entry in contents.entries}
-        standing.statuses, standing.settled, standing.session = {}, False, None
-        return Init(Held(contents, watched=monitor(contents.creator)), continue_="start")
+        standing.statuses, standing.settled = {}, False
+        state = Held(contents, watched=monitor(contents.creator))
+        if standing.session is not None and standing.session.alive:  # it was there before this process
+            state.returning = True
+            _watch(state, standing.session)
+        return Init(state, continue_="start")
 
     async def handle_continue(self, _term: Any, state: Held) -> NoReply[Held]:
         contents = state.contents
         for entry in contents.entries:
             program = contents.programs.setdefault(entry.name, ServerProgram(entry, contents.cwd))
             start = Start(entry, self_pid(), program, contents.connect_s, contents.keeper, contents.backing)
+            await _gone(contents.server_name(entry))
             try:
                 await start_server(start, contents.server_name(entry))
             except OtpError as error:
@@ -196,11 +209,18 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
         return NoReply(state)
 
 
+async def _gone(name: str) -> None:
+    """Return when the server process of that name has ended, which a toolbox that was killed has left behind."""
+    pid = whereis(name)
+    if pid is not None:
+        with suppress(ReceiveTimeout):
+            await receive(down_of(monitor(pid)), timeout_s=GONE_S)
+
+
 def _watch(state: Held, session: Pid) -> None:
     if state.watched is not None:
         demonitor(state.watched, flush=True)
     state.session, state.watched = session, monitor(session)
-    state.standing.session = session
 
 
 def _note(state: Held, status: Status) -> None:
@@ -225,7 +245,7 @@ def _refresh(state: Held) -> None:
 
 def _hand_over(state: Held) -> None:
     """Give the session the tools there are; then, not before, whoever looks may see that they are others."""
-    if state.session is not None:
+    if state.session is not None and not state.returning:
         cast(state.session, OfferTools(PREFIX, tuple(state.tools.values())))
         state.standing.tools_changed += 1
 
@@ -234,6 +254,9 @@ def _answer_when_settled(state: Held) -> None:
     standing = state.standing
     if standing.settled or all(standing.status(name).state != "connecting" for name in standing.servers):
         standing.settled = True
+        if state.returning:
+            state.returning = False
+            _hand_over(state)
         waiting, state.waiting = state.waiting, []
         for caller in waiting:
             reply(caller, None)

@@ -8,10 +8,12 @@ from coding_agent.errors import McpRequestFailed, McpServerUnavailable
 from coding_agent.mcp.mcp_server import McpServer
 from coding_agent.mcp.standing import Reachable
 from coding_agent.tools.visible_text import plain, reveal
-from lemon_otp import CallFailed, CallTimeout
+from lemon_otp import CallFailed, CallTimeout, monotonic_s, sleep_s
 
 CONNECTION_S: Final = 35.0
 """How long a request waits for a server that is on its way."""
+AGAIN_S: Final = 3.0
+LOOK_S: Final = 0.1
 ERROR_MAX: Final = 2_000
 
 
@@ -44,12 +46,17 @@ async def request(server: Reachable, ask: Callable[[Any], Awaitable[Any]]) -> An
 
 
 async def _client(server: Reachable) -> Any:
-    try:
-        return await McpServer.client(server.address, timeout_s=CONNECTION_S)
-    except McpServerUnavailable as error:
-        raise McpRequestFailed(str(error)) from error
-    except (CallFailed, CallTimeout) as error:
-        raise McpRequestFailed(f"the server {server.entry.name} does not run any more") from error
+    """The library's client; a server's process that was killed is given a moment to come back."""
+    give_up_s = monotonic_s() + AGAIN_S
+    while True:
+        try:
+            return await McpServer.client(server.address, timeout_s=CONNECTION_S)
+        except McpServerUnavailable as error:
+            raise McpRequestFailed(str(error)) from error
+        except (CallFailed, CallTimeout) as error:
+            if isinstance(error, CallTimeout) or monotonic_s() >= give_up_s:
+                raise McpRequestFailed(f"the server {server.entry.name} does not run any more") from error
+            await sleep_s(LOOK_S)
 
 
 def _in_its_words(server: Reachable, said: str) -> McpRequestFailed:

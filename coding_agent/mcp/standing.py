@@ -1,7 +1,7 @@
 """Values. How a server stands, and a page with how all those of a session do.
 
-The page is written by the session's `mcp_toolbox` alone and read by whoever needs to know at once what can be typed
-behind a slash or an @: nobody waits for a server to find that out.
+The page is written by the session's `mcp_toolbox`; the session puts itself down. It is read by whoever needs to know at
+once what can be typed behind a slash or an @: nobody waits for a server to find that out.
 """
 
 from collections.abc import Iterator

@@ -430,9 +430,11 @@ async def until_offered(session, tool: str) -> None:
 
 
 async def test_a_toolbox_that_is_killed_comes_back_for_its_session(host, folder):
-    """New servers, the same session."""
-    options = await with_mcp(await host.options(ScriptedModel()), Configured((light(**marked(folder)),)), wait_s=30)
+    """New servers, the same session: it keeps its tools, gets new ones, and its end is still theirs."""
+    model = ScriptedModel([Call("mcp__light__echo", {"grow": True})], "Grown.")
+    options = await with_mcp(await host.options(model), Configured((light(**marked(folder)),)), wait_s=30)
     session = await start_session(options)
+    await client.subscribe(session, self_pid())
     name = next(iter(pid_names()))
     before = whereis(name)
 
@@ -440,6 +442,12 @@ async def test_a_toolbox_that_is_killed_comes_back_for_its_session(host, folder)
 
     await until(lambda: whereis(name) not in (None, before))
     assert alive(session)
+    assert "mcp__light__echo" in (await client.get_state(session)).active_tools
+    (result,) = results(await host.run(session, "grow"))
+    assert not result.is_error
+    await until_offered(session, "mcp__light__late")
+    await stop_session(session)
+    await until(lambda: whereis(name) is None and running(folder) == [])
 
 
 def pid_names() -> list[str]:
