@@ -9,6 +9,7 @@ from coding_agent import session_registry
 from coding_agent.errors import SessionError
 from coding_agent.events import SessionReset
 from coding_agent.session import protocol, time_limit
+from coding_agent.session.already_spent import resume_account
 from coding_agent.session.conversation import Conversation
 from coding_agent.session.notifier import Notifier
 from coding_agent.session.options import SessionOptions, agent_options, open_store
@@ -56,6 +57,7 @@ async def begin(options: SessionOptions, store: SessionManager) -> Conversation:
     session_id = store.header.id
     me, retries = self_pid(), Retries(enabled=options.stream_options.max_retries != 0)
     owner_watch = None if options.owner is None else monitor(options.owner)
+    resume_account(options.account, store)
     options = options.begun(me)
     context = store.build_context()
     repaired = store.repair_dangling_calls()

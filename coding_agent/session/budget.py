@@ -2,8 +2,8 @@
 
 A session's account belongs to the account of the session that started it: whatever a child uses, its parents have
 used too, and the strictest limit on the way up holds. A call in flight counts with a guess until its usage is known,
-so that children side by side cannot all take the last of it. An account lasts as long as what it is handed to; it is
-not stored with the session.
+so that children side by side cannot all take the last of it. An account lasts as long as what it is handed to; what a
+session used up before is read from its file (`already_spent`), when there is a limit to it.
 """
 
 from collections.abc import Iterator
@@ -51,6 +51,9 @@ class Budget:
     max_children: int | None = None
     guessed_tokens: int = GUESSED_TOKENS
     guessed_cost: float = GUESSED_COST
+
+
+NO_LIMITS: Final = Budget()
 
 
 @frozen
