@@ -16,6 +16,8 @@ from lemon_agent.errors import ToolError
 from lemon_otp import GenServer, NotAProcess, Table, current_runtime
 
 TABLE: Final = "abort_signals"
+REDIRECTED: Final = "redirected"
+"""What listeners are told in place of a reason when a redirect is asked for."""
 _IN_USE: Final = "lemon_agent.abort_signals"
 _ids: Final = itertools.count(1)
 
@@ -75,7 +77,7 @@ class AbortSignal:
         with self._lock:
             self.redirect_requested = True
             heard, self._redirect_heard = self._redirect_heard, {}
-        self._tell(heard.values(), "redirected")
+        self._tell(heard.values(), REDIRECTED)
 
     def clear_redirect(self) -> None:
         """Take the request back, or mark it as followed."""
@@ -121,27 +123,25 @@ class AbortSignal:
             if not self.redirect_requested:
                 self._loop = self._loop or _running_loop()
                 return _listed(self._redirect_heard, heard)
-        self._tell((heard,), "redirected")
+        self._tell((heard,), REDIRECTED)
         return _nothing
 
-    def hear(self, key: object, aborted: Heard, redirected: Heard | None = None) -> None:
-        """As `on_abort` and `on_redirect`, for who takes it back by `forget(key)`: every model call does so."""
+    def add(self, listener: Heard, *, redirect: bool = False) -> None:
+        """As `on_abort` and, when asked, `on_redirect`, for who takes it back by `forget`: every model call does so."""
         with self._lock:
             self._loop = self._loop or _running_loop()
-            was_said, was_asked = self.aborted, self.redirect_requested
+            was_said, was_asked = self.aborted, redirect and self.redirect_requested
             if not was_said:
-                self._heard[key] = aborted
-            if redirected is not None and not was_asked:
-                self._redirect_heard[key] = redirected
-        if was_said:
-            self._tell((aborted,), self.reason)
-        if was_asked and redirected is not None:
-            self._tell((redirected,), "redirected")
+                self._heard[listener] = listener
+            if redirect and not was_asked:
+                self._redirect_heard[listener] = listener
+        if was_said or was_asked:
+            self._tell((listener,), self.reason if was_said else REDIRECTED)
 
-    def forget(self, key: object) -> None:
-        """Tell who asked under this key no more."""
-        self._heard.pop(key, None)
-        self._redirect_heard.pop(key, None)
+    def forget(self, listener: Heard) -> None:
+        """Tell this listener no more."""
+        self._heard.pop(listener, None)
+        self._redirect_heard.pop(listener, None)
 
     async def wait(self) -> Any:
         """Return the reason once it was said. Cancelling leaves the signal as it is."""

@@ -328,7 +328,7 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
             case ask.Redirect(queued):
                 work.redirect(queued)
             case ask.RunWhenIdle():
-                work.when_idle.append(message)
+                work.when_idle += (message,)
                 work.run_what_waits()
             case ask.Unsubscribe(ref):
                 demonitor(ref, flush=True)
@@ -415,7 +415,7 @@ def _reset(work: Work, caller: Caller) -> Reply[Work] | NoReply[Work]:
     if work.run is None:
         work.forget_conversation()
         return Reply(None, work)
-    work.resets.append(caller)
+    work.resets += (caller,)
     work.abort("reset")
     return NoReply(work)
 

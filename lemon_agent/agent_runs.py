@@ -77,7 +77,7 @@ class ActiveRun:
     run: Run
     watch: MonitorRef | None
     """None once the loop's process has ended."""
-    taken: list[tuple[QueueName, Queued]] = field(factory=list)
+    taken: tuple[tuple[QueueName, Queued], ...] = ()
     """What the loop has been given from the queues and not said yet."""
     unsaid: tuple[AgentMessage, ...] = ()
     """Prompts that the loop has not said yet."""
@@ -99,7 +99,8 @@ class ActiveRun:
 
     def said(self, message: AgentMessage) -> None:
         """The loop has said a message: if it was given it, it need not be handed back."""
-        self.taken = [(name, queued) for name, queued in self.taken if queued.message is not message]
+        if self.taken:
+            self.taken = tuple(given for given in self.taken if given[1].message is not message)
         self.unsaid = tuple(waiting for waiting in self.unsaid if waiting is not message)
 
 
@@ -115,8 +116,8 @@ class Work:
     run: ActiveRun | None = None
     run_count: int = 0
     waiters: dict[ask.WaitForIdle, Caller] = field(factory=dict)
-    resets: list[Caller] = field(factory=list)
-    when_idle: list[ask.RunWhenIdle] = field(factory=list)
+    resets: tuple[Caller, ...] = ()
+    when_idle: tuple[ask.RunWhenIdle, ...] = ()
     go_on: "NoReply[Work]" = field(init=False)
     """What a handler that has nothing to answer returns."""
 
@@ -163,7 +164,7 @@ class Work:
         if run is None or run.number != number or run.signal.aborted:
             return ()
         self.inbox, taken = self.inbox.take_steering()
-        run.taken += [("steering", queued) for queued in taken]
+        run.taken += tuple(("steering", queued) for queued in taken)
         return taken
 
     def take_follow_up(self, number: int, caller: Caller) -> Taken | None:
@@ -195,7 +196,7 @@ class Work:
     def _next(self, run: ActiveRun) -> Taken:
         name: QueueName = "steering" if self.inbox.steering else "follow_up"
         self.inbox, taken = self.inbox.take_next()
-        run.taken += [(name, queued) for queued in taken]
+        run.taken += tuple((name, queued) for queued in taken)
         return taken
 
     def hand_back(self, run: ActiveRun) -> None:
@@ -204,7 +205,7 @@ class Work:
             return
         steering = tuple(queued for name, queued in run.taken if name == "steering")
         follow_up = tuple(queued for name, queued in run.taken if name == "follow_up")
-        run.taken.clear()
+        run.taken = ()
         self.inbox = evolve(
             self.inbox,
             steering=(*steering, *self.inbox.steering),
@@ -299,12 +300,12 @@ class Work:
         await begin(self, prompts, system_prompt=prompt, carried=carried, drained=True)
         assert self.run is not None
         self.run.unsaid = ()
-        self.run.taken += [(name, queued) for queued in taken]
+        self.run.taken += tuple((name, queued) for queued in taken)
 
     def run_what_waits(self) -> None:
         """Start what should run when no run is going on."""
         if self.run is None and self.when_idle:
-            waiting, self.when_idle = self.when_idle, []
+            waiting, self.when_idle = self.when_idle, ()
             for item in waiting:
                 _start_aside(item)
 
@@ -451,9 +452,10 @@ def _end(work: Work, run: ActiveRun, terminal: Terminal) -> None:
     if work.resets:
         work.forget_conversation()
     work.tell(terminal)
-    resets, work.resets = work.resets, []
-    waiters, work.waiters = work.waiters, {}
-    for caller in (*resets, *waiters.values()):
+    resets, work.resets = work.resets, ()
+    waiters = tuple(work.waiters.values())
+    work.waiters.clear()
+    for caller in (*resets, *waiters):
         reply(caller, None)
     work.run_what_waits()
 

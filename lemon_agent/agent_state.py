@@ -51,6 +51,8 @@ from lemon_ai import (
 )
 from lemon_otp import define, describe, frozen
 
+_NONE: Final[frozenset[str]] = frozenset()
+
 THIRTY_MINUTES_S = 1_800.0
 
 
@@ -217,11 +219,11 @@ class Progress:
 
     conversation: Conversation
     streaming: MessageStart | MessageUpdate | None = None
-    pending: frozenset[str] = frozenset()
+    pending: frozenset[str] = _NONE
     error_message: str | None = None
     started: bool = False
     turn_open: bool = False
-    results: list[Any] = field(factory=list)
+    results: tuple[Any, ...] = ()
     """The tool results of the open turn."""
 
     def begin(self, *, started: bool = False) -> None:
@@ -229,12 +231,12 @@ class Progress:
         self.started = started
         self.streaming = None
         self.error_message = None
-        self.pending = frozenset()
+        self.pending = _NONE
 
     def settle(self) -> None:
         """A run is over, its task has ended."""
         self.streaming = None
-        self.pending = frozenset()
+        self.pending = _NONE
         self.turn_open = False
 
     def apply(self, event: AgentEvent) -> None:
@@ -258,7 +260,7 @@ def _message_end(progress: Progress, event: MessageEnd) -> None:
     progress.conversation.append(message)
     progress.streaming = None
     if message.role == "tool_result":
-        progress.results.append(message)
+        progress.results = (*progress.results, message)
 
 
 def _tool_start(progress: Progress, event: ToolExecutionStart) -> None:
@@ -275,7 +277,7 @@ def _agent_start(progress: Progress, _event: AgentStart) -> None:
 
 def _turn_start(progress: Progress, _event: TurnStart) -> None:
     progress.turn_open = True
-    progress.results = []
+    progress.results = ()
 
 
 def _turn_end(progress: Progress, event: TurnEnd) -> None:

@@ -87,9 +87,10 @@ class EventStream(Generic[E, R]):
         self._outcome: Outcome | None = None
         self._terminal: object = _UNSEEN
         self._abort: Any = None
-        self._readers: deque[_Seat] = deque()
-        self._waiting: list[_Seat] = []
-        self._subscribers: list[Pid] = []
+        # Most streams have one reader that never waits, and nobody who asks for a result: no containers for those.
+        self._readers: deque[_Seat] | None = None
+        self._waiting: tuple[_Seat, ...] = ()
+        self._subscribers: tuple[Pid, ...] = ()
         self._listener: Pid | None = None
         self._at_once: Callable[[E], bool] | None = None
         self._ready: StreamReady | None = None
@@ -292,7 +293,7 @@ class EventStream(Generic[E, R]):
         if self._outcome is not None:
             send(pid, StreamResult(self, self._outcome))
         else:
-            self._subscribers.append(pid)
+            self._subscribers += (pid,)
 
     def stats(self) -> StreamStats:
         """How full the stream is and what it dropped."""
@@ -364,11 +365,11 @@ class EventStream(Generic[E, R]):
         self._terminal = terminal
         self._abort = None
         taken = False
-        for reader in self._readers:
+        readers, self._readers = self._readers, None
+        for reader in readers or ():
             if not reader.settled:
                 reader.settle(_END if taken else terminal)
                 taken = True
-        self._readers.clear()
         read = not taken and self._taken_at_once(terminal)
         if not taken and not read:
             self._queue.end_with(terminal, extra_slot=extra_slot)
@@ -376,10 +377,9 @@ class EventStream(Generic[E, R]):
                 self._tell_listener(self._listener)
         for waiting in self._waiting:
             waiting.settle(True)
-        self._waiting.clear()
         for pid in self._subscribers:
             send(pid, StreamResult(self, outcome))
-        self._subscribers.clear()
+        self._waiting, self._subscribers = (), ()
         self.pid.ended(canceled=isinstance(outcome, Canceled))
         if read:
             self._forget_listener()
@@ -407,13 +407,16 @@ class EventStream(Generic[E, R]):
     async def _wait_for_event(self) -> Any:
         self._stir()
         reader = _Seat()
+        if self._readers is None:
+            self._readers = deque()
         self._readers.append(reader)
         try:
             await current_process().wait_cell(reader)
         except BaseException:
             if not reader.settled:
                 reader.settled = True
-                self._readers.remove(reader)
+                if self._readers is not None:
+                    self._readers.remove(reader)
             elif reader.value is not _END:
                 self._hand_on(reader.value)
             raise
@@ -421,9 +424,10 @@ class EventStream(Generic[E, R]):
 
     def _hand_on(self, event: E) -> None:
         """Give an event that a reader got but will not read to another one, or back to the buffer."""
-        for other in self._readers:
+        readers = self._readers
+        for other in readers or ():
             if not other.settled:
-                self._readers.remove(other)
+                readers.remove(other)  # type: ignore[union-attr]
                 other.settle(event)
                 return
         self._stir()
@@ -431,7 +435,7 @@ class EventStream(Generic[E, R]):
 
     async def _until_finished(self, timeout_s: float | None) -> None:
         waiting = _Seat()
-        self._waiting.append(waiting)
+        self._waiting += (waiting,)
         timers = self._runtime.timers
         timer = None if timeout_s is None else timers.add(timeout_s, waiting.settle, False)
         try:
@@ -440,7 +444,7 @@ class EventStream(Generic[E, R]):
             if timer is not None:
                 timers.cancel(timer)
             if self._outcome is None:
-                self._waiting.remove(waiting)
+                self._waiting = tuple(other for other in self._waiting if other is not waiting)
         if not waiting.value:
             raise CallTimeout(self, timeout_s)
 

@@ -19,6 +19,7 @@ from lemon_otp.exits import Down, is_orderly
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.scheduler import CURRENT, DONE, MAIL
+from lemon_otp.stepper import NO_CONTEXT
 from lemon_otp.telling import describe, error_trace
 
 CANCEL_GRACE_MS: Final = 100
@@ -66,7 +67,7 @@ class Guard(Process):
 
     def __init__(self, parent: Process, stream: Guarded, grace_s: float) -> None:
         runtime = parent.runtime
-        Process.__init__(self, runtime, copy_context(), Guard, parent)
+        Process.__init__(self, runtime, NO_CONTEXT, Guard, parent)
         self.label = "event_stream"
         self.status = MAIL
         self.task: Process | None = None
@@ -77,6 +78,23 @@ class Guard(Process):
         self._task: MonitorRef | None = None
         self._timer: Timer | None = None
         runtime.processes[self.id] = self
+
+    # Its monitors: it has three at most and holds them itself, so it needs no further place for them.
+
+    @property
+    def monitoring(self) -> tuple[MonitorRef, ...]:
+        return tuple(ref for ref in (self._owner, self._runner, self._task) if ref is not None and ref.active)
+
+    def begin_monitor(self, ref: MonitorRef, target: Process) -> None:
+        target.watch(ref)
+
+    def end_monitor(self, ref: MonitorRef) -> None:
+        """There is nothing to forget."""
+
+    def make_mailbox(self, message: Any) -> None:
+        """Something is wrong: there will be a turn, and it needs a context."""
+        self.context = copy_context()
+        Process.make_mailbox(self, message)
 
     # What the stream calls.
 
@@ -163,6 +181,7 @@ class Guard(Process):
 
     def mark_dead(self, reason: Any) -> None:
         Process.mark_dead(self, reason)
+        self.stop_monitoring()
         self._disarm()
         stream, self._stream = self._stream, None
         if stream is not None:  # let go of here: each refers to the other, and both should be freed at once

@@ -3,8 +3,8 @@
 Nothing here looks at a message twice, so a turn costs the same after two thousand messages as after two.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
 from lemon_agent.context import message_chars
 from lemon_agent.errors import InvalidTranscript
@@ -25,7 +25,8 @@ class Conversation:
     def __init__(self, messages: Iterable[AgentMessage] = ()) -> None:
         self.messages: list[AgentMessage] = list(messages)
         self._known = 0
-        self._llm: list[Message] = []
+        self._llm: list[Message] | None = None
+        """What a model may read of it, once that is something else than the messages themselves."""
         self._chars = 0
         self._pairing = Pairing()
 
@@ -40,7 +41,7 @@ class Conversation:
     def llm(self) -> list[Message]:
         """What a model may read of it: known roles only, other people's words wrapped. Not to be changed."""
         self._learn()
-        return self._llm
+        return cast("list[Message]", self.messages) if self._llm is None else self._llm
 
     @property
     def chars(self) -> int:
@@ -63,20 +64,32 @@ class Conversation:
         self._learn()
         other = Conversation(self.messages)
         other._known = self._known
-        other._llm = self._llm.copy()
+        other._llm = None if self._llm is None else self._llm.copy()
         other._chars = self._chars
         other._pairing = self._pairing.fork()
         return other
 
     def _learn(self) -> None:
-        for message in self.messages[self._known :] if self._known < len(self.messages) else ():
-            if isinstance(message, _SHOWN_AS_IT_IS):
+        messages = self.messages
+        if self._known == len(messages):
+            return
+        for index in range(self._known, len(messages)):
+            message = messages[index]
+            if not isinstance(message, _SHOWN_AS_IT_IS):
+                self._show(index, shield(convert_to_llm((message,))))
+            elif self._llm is not None:
                 self._llm.append(message)
-            else:
-                self._llm.extend(shield(convert_to_llm((message,))))
             self._chars += message_chars(message)
             self._pairing.feed(message)
-        self._known = len(self.messages)
+        self._known = len(messages)
+
+    def _show(self, index: int, shown: Sequence[Message]) -> None:
+        """Let this be what a model reads in the place of a message."""
+        if self._llm is None:
+            if len(shown) == 1 and shown[0] is self.messages[index]:
+                return
+            self._llm = cast("list[Message]", self.messages[:index])
+        self._llm.extend(shown)
 
     def check(self) -> None:
         """Return when every tool call has its one result.

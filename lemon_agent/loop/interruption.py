@@ -74,7 +74,7 @@ class Interruptible:
         if self._timeout_s is not None or self._grace_s > 0:
             self._clock = current_runtime().timers
         if self._signal is not None:
-            self._signal.hear(self, self._aborted, self._redirected if self._redirect else None)
+            self._signal.add(self, redirect=self._redirect)
         if self._timeout_s is not None:
             self._after(self._timeout_s, "timeout")
         return self
@@ -95,14 +95,14 @@ class Interruptible:
         elif self._task.uncancel() <= self._cancelling and kind is not None and issubclass(kind, CancelledError):
             raise Interrupted(self._cause) from error
 
-    def _aborted(self, _reason: Any) -> None:
-        if self._grace_s > 0:
+    def __call__(self, _reason: Any) -> None:
+        """The signal says something."""
+        if self._signal is None or not self._signal.aborted:
+            self._stop("redirected")
+        elif self._grace_s > 0:
             self._after(self._grace_s, "aborted")
         else:
             self._stop("aborted")
-
-    def _redirected(self, _reason: Any) -> None:
-        self._stop("redirected")
 
     def _after(self, delay_s: float, cause: Cause) -> None:
         timer = self._clock.add(delay_s, self._stop, cause)

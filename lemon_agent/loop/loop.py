@@ -54,6 +54,9 @@ class _End:
     error: BaseException | None = None
 
 
+_UNKNOWN: Final = _End("error", "unknown")
+
+
 async def agent_loop(
     prompts: str | AgentMessage | Sequence[AgentMessage],
     context: AgentContext,
@@ -151,10 +154,11 @@ def check_continuable(messages: Sequence[AgentMessage]) -> None:
 async def _run(run: Run, prompts: tuple[AgentMessage, ...]) -> None:
     """The body of the run's process."""
     run.began(len(prompts))
-    end = _End("error", "unknown")
+    end = _UNKNOWN
     try:
         end = await _whole(run, prompts)
-        await run.flush()
+        if run.behind:
+            await run.flush()
     finally:
         run.ended("completed" if end.outcome in ("completed", "stopped") else "early_exit", end.outcome)
     run.stream.complete(AgentEnd(tuple(run.new_messages), end.outcome, end.reason, end.error))
@@ -230,7 +234,8 @@ async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage])
             run.say(message)
         run.to("await_model")
         message = progress.message = await stream_response(run)
-        await run.flush()
+        if run.behind:
+            await run.flush()
         if message.stop_reason == "aborted":
             run.to("aborted")
             _end_turn(run, progress)

@@ -142,7 +142,7 @@ class Run:
         """What this run's tools are doing, by their processes."""
         self.open_calls: dict[str, str] = {}
         """The names of the tools whose calls have been taken up and have no result yet, by call id."""
-        self.backlog: deque[AgentEvent] = deque()
+        self.backlog: deque[AgentEvent] | None = None
         """What was said and a full stream has not taken yet."""
         self._began_s = monotonic_s()
         self._stream_options: StreamOptions | None = None
@@ -222,22 +222,26 @@ class Run:
 
     def emit(self, event: AgentEvent) -> None:
         """Say something. What a full stream does not take is kept for `flush`; a stream that ended takes nothing."""
-        if self.backlog or self.stream.push(event) == "overflow":
+        if self.backlog is not None:
             self.backlog.append(event)
+        elif self.stream.push(event) == "overflow":
+            self.backlog = deque((event,))
 
     @property
     def behind(self) -> bool:
         """Is the reader so far behind that `flush` has to wait?"""
-        return bool(self.backlog)
+        return self.backlog is not None
 
     @property
     def has_room_for_updates(self) -> bool:
         """May a tool's update go into the stream? A flood of them must leave room for what counts."""
-        return not self.backlog and self.stream.stats().queue_size < self.config.max_queue * UPDATE_SHARE
+        return self.backlog is None and self.stream.stats().queue_size < self.config.max_queue * UPDATE_SHARE
 
     async def flush(self) -> None:
         """Return once the stream has taken everything that was said: a slow reader slows the run, nothing is lost."""
         backlog = self.backlog
+        if backlog is None:
+            return
         patience = GIVE_UP_S / FULL_PAUSE_S
         while backlog:
             if self.stream.push(backlog[0]) != "overflow":
@@ -248,6 +252,7 @@ class Run:
                 patience -= 1
                 if patience <= 0:
                     backlog.clear()
+        self.backlog = None
 
     def to(self, state: LoopState, **metadata: Any) -> None:
         """Go to a state and say so."""

@@ -204,7 +204,7 @@ class _Reading:
             Interrupted: The run was aborted or redirected between two events.
         """
         run, signal, gate = self._run, self._run.signal, self._run.feed.gate
-        emit, backlog = run.emit, run.backlog
+        emit = run.emit
         left = TURN_EVENTS
         event: Any
         async for event in events:
@@ -219,7 +219,7 @@ class _Reading:
                     emit(MessageUpdate(event))
             elif self._other(event):
                 return True
-            if backlog:
+            if run.backlog is not None:
                 await run.flush()
             if gate is not None and (wait := gate()) is not None:
                 await wait

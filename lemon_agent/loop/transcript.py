@@ -6,13 +6,14 @@ results may be missing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import evolve, field
+from attrs import evolve
 
 from lemon_agent.errors import InvalidTranscript
 from lemon_ai import AssistantMessage, TextContent, ToolCall, ToolResultMessage, UserMessage, get_tool_calls
-from lemon_otp import define, frozen
+from lemon_otp import frozen
 
 ViolationKind: TypeAlias = Literal[
     "invalid_messages",
@@ -26,6 +27,8 @@ ViolationKind: TypeAlias = Literal[
 
 UNFINISHED: Final = frozenset({"error", "aborted", "redirected"})
 """Stop reasons of messages whose calls were never meant to run."""
+
+NOBODY_ASKED: Final[Mapping[str, int]] = MappingProxyType({})
 
 INTERRUPTED: Final = "The tool call was interrupted and left no result."
 
@@ -43,15 +46,18 @@ class Violation:
         return f"{self.kind} at message {self.index}{call}"
 
 
-@define
 class Pairing:
     """Reads a conversation message by message and remembers only what the next one needs."""
 
-    index: int = 0
-    found: list[Violation] = field(factory=list)
-    _asked_at: int | None = None
-    _missing_counts: bool = True
-    _answers: dict[str, int] = field(factory=dict)
+    __slots__ = ("_answers", "_asked_at", "_found", "_missing_counts", "index")
+
+    def __init__(self) -> None:
+        self.index = 0
+        self._found: list[Violation] | None = None
+        self._asked_at: int | None = None
+        self._missing_counts = True
+        self._answers: Mapping[str, int] = NOBODY_ASKED
+        """By call id, how often each call has been answered. Replaced and never changed, as forks share it."""
 
     def feed(self, message: Any) -> None:
         """Take the next message into account."""
@@ -71,11 +77,17 @@ class Pairing:
 
     def fork(self) -> "Pairing":
         """Another reader that stands at the same place."""
-        return Pairing(self.index, self.found.copy(), self._asked_at, self._missing_counts, self._answers.copy())
+        other = Pairing()
+        other.index = self.index
+        other._found = None if self._found is None else self._found.copy()
+        other._asked_at = self._asked_at
+        other._missing_counts = self._missing_counts
+        other._answers = self._answers
+        return other
 
     def violations(self) -> tuple[Violation, ...]:
         """What is wrong if the conversation ends here. More may be fed afterwards."""
-        return (*self.found, *self._unanswered())
+        return (*(self._found or ()), *self._unanswered())
 
     def _ask(self, message: Any) -> None:
         calls = _calls(message)
@@ -83,24 +95,34 @@ class Pairing:
             return
         self._asked_at = self.index
         self._missing_counts = _get(message, "stop_reason", "stopReason") not in UNFINISHED
+        answers: dict[str, int] = {}
         for call in calls:
             call_id = _get(call, "id")
             if not isinstance(call_id, str) or not call_id.strip():
-                self.found.append(Violation("invalid_tool_call_id", self.index))
-            elif call_id in self._answers:
-                self.found.append(Violation("duplicate_tool_call_id", self.index, call_id))
+                self._violated("invalid_tool_call_id")
+            elif call_id in answers:
+                self._violated("duplicate_tool_call_id", call_id)
             else:
-                self._answers[call_id] = 0
+                answers[call_id] = 0
+        self._answers = answers
 
     def _answer(self, call_id: Any) -> None:
         if self._asked_at is None:
-            self.found.append(Violation("orphan_tool_result", self.index, _shown(call_id)))
+            self._violated("orphan_tool_result", _shown(call_id))
         elif not isinstance(call_id, str) or call_id not in self._answers:
-            self.found.append(Violation("unexpected_tool_result", self.index, _shown(call_id)))
+            self._violated("unexpected_tool_result", _shown(call_id))
         elif self._answers[call_id]:
-            self.found.append(Violation("duplicate_tool_result", self.index, call_id))
+            self._violated("duplicate_tool_result", call_id)
         else:
-            self._answers[call_id] = 1
+            self._answers = {**self._answers, call_id: 1}
+
+    def _violated(self, kind: ViolationKind, call_id: str | None = None) -> None:
+        self._found_too(Violation(kind, self.index, call_id))
+
+    def _found_too(self, *found: Violation) -> None:
+        if self._found is None:
+            self._found = []
+        self._found.extend(found)
 
     def _unanswered(self) -> tuple[Violation, ...]:
         if self._asked_at is None or not self._missing_counts:
@@ -110,9 +132,9 @@ class Pairing:
 
     def _close(self) -> None:
         if self._asked_at is not None:
-            self.found.extend(self._unanswered())
+            self._found_too(*self._unanswered())
             self._asked_at = None
-            self._answers = {}
+            self._answers = NOBODY_ASKED
 
 
 def violations(messages: Any) -> tuple[Violation, ...]:
