@@ -7,7 +7,7 @@ from attrs import evolve, field
 
 from lemon_agent import agent_protocol as ask
 from lemon_agent.abort_signal import AbortSignal
-from lemon_agent.agent_state import AgentOptions, AgentState, Progress, closing_events, opening_events
+from lemon_agent.agent_state import EFFECTS, AgentOptions, AgentState, Progress, closing_events, opening_events
 from lemon_agent.event_stream import EventStream
 from lemon_agent.events import (
     TERMINAL_CLASSES,
@@ -18,13 +18,12 @@ from lemon_agent.events import (
     Canceled,
     ErrorEvent,
     MessageEnd,
-    MessageUpdate,
     Terminal,
     ToolExecutionUpdate,
 )
 from lemon_agent.flow_gate import FlowGate
 from lemon_agent.inbox import Inbox, Queued, Taken, last_system_prompt
-from lemon_agent.loop.config import Gate
+from lemon_agent.loop.config import Gate, GetMessages
 from lemon_agent.loop.loop import LOOP_TASK_SUPERVISOR, start_run
 from lemon_agent.loop.run import Run
 from lemon_agent.outbox import Outbox
@@ -51,6 +50,10 @@ from lemon_otp import (
 
 SLACK_S: Final = 2.0
 """What an aborted run may take beyond its two graces before its loop is killed."""
+
+_NOT_AT_ONCE: Final = TERMINAL_CLASSES | {ToolExecutionUpdate}
+"""What an agent at rest is woken for: an end that has to be seen to, and updates, a flood of which is thinned out where
+it waits."""
 
 QueueName = Literal["steering", "follow_up"]
 
@@ -227,27 +230,26 @@ class Work:
         Few events ask for more than `pass_on`, and many come a second: nobody has to wake an agent at rest for them.
         """
         kind, run = event.__class__, self.run
-        if kind is ToolExecutionUpdate or run is None:
-            return False  # a flood of updates is thinned out where it waits
-        if kind in TERMINAL_CLASSES:
-            if kind is not AgentEnd or run.watch is None:
-                return False
+        if run is None:
+            return False
+        if kind not in _NOT_AT_ONCE:
+            self.pass_on(run, event)
+        elif kind is AgentEnd and run.watch is not None:
             run.terminal = event  # type: ignore[assignment]  # the end of the loop's process, now near, wakes the agent
-            return True
-        self.pass_on(run, event)
+        else:
+            return False
         return True
 
     def pass_on(self, run: ActiveRun, event: AgentEvent) -> None:
         """Change the state by an event that is not the last, then tell it."""
-        kind, progress = event.__class__, self.progress
-        if kind is MessageUpdate:
-            progress.streaming = event  # type: ignore[assignment]
-        elif kind is AgentStart and run.carried:
+        kind = event.__class__
+        if kind is AgentStart and run.carried:
             return
-        else:
-            progress.apply(event)
-            if kind is MessageEnd and (run.taken or run.unsaid):
-                run.said(event.message)  # type: ignore[union-attr]
+        effect = EFFECTS.get(kind)
+        if effect is not None:
+            effect(self.progress, event)
+        if kind is MessageEnd and (run.taken or run.unsaid):
+            run.said(event.message)  # type: ignore[union-attr]
         if self.outboxes:
             self.tell(event)
 
@@ -354,21 +356,29 @@ class _Feed:
         self._drained = drained
         """Has steering been taken from for the first turn?"""
 
-    def steering(self) -> Taken | Awaitable[Taken]:
-        """What to inject after the current turn."""
+    @property
+    def listened(self) -> bool:
+        """Has the agent subscribers?"""
+        return bool(self._work.outboxes)
+
+    def steering(self) -> GetMessages | None:
+        """Takes what to inject after the current turn."""
         if self._drained:
             self._drained = False
-            return ()
-        return () if self._nothing_waits() else self._ask(ask.TakeSteering(self._number))
+            return None
+        return None if self._nothing_waits() else self._take_steering
 
-    def follow_up(self) -> Taken | Awaitable[Taken]:
-        """What to go on with; the agent may wait for a message that is on its way."""
+    def follow_up(self) -> GetMessages | None:
+        """Takes what to go on with; the agent may wait for a message that is on its way."""
         if self._work.options.follow_up_window_ms <= 0 and self._nothing_waits():
-            return ()
-        return self._ask(ask.TakeFollowUp(self._number))
+            return None
+        return self._take_follow_up
 
-    def _ask(self, question: ask.TakeSteering | ask.TakeFollowUp) -> Awaitable[Taken]:
-        return call(self._me, question, timeout_s=self._work.options.queue_call_timeout_s)
+    def _take_steering(self) -> Awaitable[Taken]:
+        return call(self._me, ask.TakeSteering(self._number), timeout_s=self._work.options.queue_call_timeout_s)
+
+    def _take_follow_up(self) -> Awaitable[Taken]:
+        return call(self._me, ask.TakeFollowUp(self._number), timeout_s=self._work.options.queue_call_timeout_s)
 
     def _nothing_waits(self) -> bool:
         """Is there nothing for the run to take, neither in the queues nor on its way to them?
@@ -376,9 +386,10 @@ class _Feed:
         The loop's process looks for itself, to be spared a call a turn: nobody changes the queues between the look and
         the answer, and what has been sent to the agent, but for word of the run's own events, counts as on its way.
         """
-        work = self._work
-        run = work.run
-        return run is not None and not work.inbox.waiting and mailbox_length(self._me) == run.stream.listener_told
+        run, inbox = self._work.run, self._work.inbox
+        if run is None or inbox.steering or inbox.follow_up:
+            return False
+        return mailbox_length(self._me) == run.run.stream.listener_told
 
 
 def take(work: Work, stream: object) -> bool:
@@ -446,7 +457,8 @@ def _end(work: Work, run: ActiveRun, terminal: Terminal) -> None:
     work.run = None
     if run.run.conversation.messages == work.progress.conversation.messages:
         work.progress.conversation = run.run.conversation  # the same messages, with what is known of them
-    work.progress.apply(terminal)
+    if effect := EFFECTS.get(terminal.__class__):
+        effect(work.progress, terminal)
     work.progress.settle()
     annotate(state="idle")
     if work.resets:

@@ -239,12 +239,6 @@ class Progress:
         self.pending = _NONE
         self.turn_open = False
 
-    def apply(self, event: AgentEvent) -> None:
-        """Let an event change what it changes."""
-        effect = _EFFECTS.get(event.__class__)
-        if effect is not None:
-            effect(self, event)
-
     @property
     def streaming_message(self) -> AgentMessage | None:
         """What is being said right now."""
@@ -294,7 +288,7 @@ def _error(progress: Progress, event: ErrorEvent) -> None:
     progress.error_message = error_text(event.reason)
 
 
-_EFFECTS: Final[Mapping[type, Callable[[Progress, Any], None]]] = {
+EFFECTS: Final[Mapping[type, Callable[[Progress, Any], None]]] = {
     MessageStart: _growing,
     MessageUpdate: _growing,
     MessageEnd: _message_end,

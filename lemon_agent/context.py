@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from lemon_ai import ImageContent, TextContent, ThinkingContent, ToolCall
 from lemon_otp import frozen, telemetry
 
+SIZE: Final = ("lemon_agent", "context", "size")
 WARNING_CHARS: Final = 200_000
 CRITICAL_CHARS: Final = 400_000
 MAX_MESSAGES: Final = 100
@@ -67,7 +68,7 @@ def estimated_tokens(chars: int) -> int:
 def report_size(chars: int, message_count: int, *, has_system_prompt: bool) -> None:
     """Say how big a conversation is to whoever listens."""
     telemetry.execute(
-        ("lemon_agent", "context", "size"),
+        SIZE,
         {"char_count": chars, "message_count": message_count},
         {"has_system_prompt": has_system_prompt},
     )

@@ -88,10 +88,9 @@ async def agent_loop(
     """
     said = as_messages(prompts)
     talk = Conversation(context.messages) if conversation is None else conversation
-    feed = ConfigFeed(config.get_steering_messages, config.get_follow_up_messages, config.gate)
-    run = await start_run(
-        said, context.system_prompt, ToolSet.of(context.tools), talk, config, feed, signal, stream_fn, owner
-    )
+    tools = ToolSet.of(context.tools)
+    feed = ConfigFeed(config)
+    run = await start_run(said, context.system_prompt, tools, talk, config, feed, signal, stream_fn, owner)
     return run.stream
 
 
@@ -208,12 +207,12 @@ async def _turns(run: Run, prompts: tuple[AgentMessage, ...], progress: _Progres
     for prompt in prompts:
         run.say(prompt)
     run.signal.clear_redirect()
-    pending = await _drained(run, run.feed.steering)
+    pending = await _drained(run, take) if (take := run.feed.steering()) else ()
     while True:
         end = await _inner(run, progress, pending)
         if end is not None:
             return end
-        pending = await _drained(run, run.feed.follow_up)
+        pending = await _drained(run, take) if (take := run.feed.follow_up()) else ()
         if run.signal.aborted or not pending:
             break
         run.tool_turns = 0
@@ -257,7 +256,7 @@ async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage])
             if end is not None:
                 return end
         run.signal.clear_redirect()
-        pending = await _drained(run, run.feed.steering)
+        pending = await _drained(run, take) if (take := run.feed.steering()) else ()
         if run.signal.aborted:
             run.to("aborted")
             return _End("aborted", run.signal.reason)
@@ -334,10 +333,10 @@ def _prepare(run: Run, turn: TurnContext, answer: Any) -> None:
             run.offer(ToolSet.of(following.context.tools))
 
 
-async def _drained(run: Run, get_messages: GetMessages | None) -> list[AgentMessage]:
+async def _drained(run: Run, get_messages: GetMessages) -> Sequence[AgentMessage]:
     """What waits to be injected; nothing when the run is aborted."""
-    if get_messages is None or run.signal.aborted:
-        return []
+    if run.signal.aborted:
+        return ()
     messages: list[AgentMessage] = []
     for item in await run.ask(get_messages) or ():
         if isinstance(item, Queued):

@@ -63,23 +63,46 @@ class Working(Protocol):
 
 
 class Feed(Protocol):
-    """What a run is given from outside while it goes on: an agent's queues, or hooks of the configuration."""
+    """What a run is given from outside while it goes on: from an agent's queues, or by hooks of the configuration."""
+
+    def steering(self) -> GetMessages | None:
+        """Takes what should be injected now; None when there is surely nothing."""
+        ...
+
+    def follow_up(self) -> GetMessages | None:
+        """Takes what a run that would end should go on with; None when there is surely nothing."""
+        ...
 
     @property
-    def steering(self) -> GetMessages | None: ...
+    def gate(self) -> Gate | None:
+        """Asked before each further event of a model is read."""
+        ...
+
     @property
-    def follow_up(self) -> GetMessages | None: ...
-    @property
-    def gate(self) -> Gate | None: ...
+    def listened(self) -> bool:
+        """Does anybody want to hear what is said for listeners only, and changes nothing for the agent itself?"""
+        ...
 
 
 @frozen(eq=False)
 class ConfigFeed:
     """The hooks of a configuration."""
 
-    steering: GetMessages | None
-    follow_up: GetMessages | None
-    gate: Gate | None
+    config: AgentLoopConfig
+    listened: bool = True
+
+    def steering(self) -> GetMessages | None:
+        """As `Feed`."""
+        return self.config.get_steering_messages
+
+    def follow_up(self) -> GetMessages | None:
+        """As `Feed`."""
+        return self.config.get_follow_up_messages
+
+    @property
+    def gate(self) -> Gate | None:
+        """As `Feed`."""
+        return self.config.gate
 
 
 class Run:
@@ -100,6 +123,7 @@ class Run:
         "open_calls",
         "pid",
         "provider_error",
+        "shown",
         "signal",
         "state",
         "stream",
@@ -144,6 +168,8 @@ class Run:
         """The names of the tools whose calls have been taken up and have no result yet, by call id."""
         self.backlog: deque[AgentEvent] | None = None
         """What was said and a full stream has not taken yet."""
+        self.shown: Model | None = None
+        """The model that the process tree shows at work."""
         self._began_s = monotonic_s()
         self._stream_options: StreamOptions | None = None
         self._begun = False
@@ -165,6 +191,7 @@ class Run:
         """The loop's process has taken up the run: say so."""
         self.guard(self_pid())
         self._begun = True
+        self.shown = self.model
         annotate(phase="model", model=self.model.id, session=self.config.session_id)
         if telemetry.heard(LOOP_START):
             telemetry.execute(
@@ -257,13 +284,16 @@ class Run:
     def to(self, state: LoopState, **metadata: Any) -> None:
         """Go to a state and say so."""
         before, self.state = self.state, step(self.state, state)
-        self.emit(LoopStateTransition(before, state, metadata))
+        if self.feed.listened:
+            self.emit(LoopStateTransition(before, state, metadata))
         if telemetry.heard(STATE_TRANSITION):
             telemetry.execute(STATE_TRANSITION, {"system_time": wall_ms()}, {**metadata, "from": before, "to": state})
 
     def offer(self, tools: ToolSet) -> None:
         """Offer the model these tools from here on, and say which they are."""
         self.tools = tools
+        if not (self.feed.listened or telemetry.heard(SNAPSHOT_CREATED)):
+            return
         snapshot = tools.snapshot()
         self.emit(ToolSchemaSnapshotted(snapshot))
         if telemetry.heard(SNAPSHOT_CREATED):
@@ -282,6 +312,17 @@ class Run:
         """Go to a final state by whatever way the table has; stay when there is none."""
         for following in route(self.state, state):
             self.to(following)
+
+    def show_model(self) -> None:
+        """Let the process tree show that the model is at work."""
+        if self.shown is not self.model:
+            self.shown = self.model
+            annotate(phase="model", model=self.model.id)
+
+    def show_tools(self, count: int) -> None:
+        """Let the process tree show that so many tools are at work; none when they are done."""
+        self.shown = None
+        annotate(**({"phase": "tools", "tools": count} if count else {"tools": None}))
 
     def say(self, message: AgentMessage) -> None:
         """Say a whole message and make it part of the conversation."""

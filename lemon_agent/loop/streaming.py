@@ -3,15 +3,16 @@
 import inspect
 from collections.abc import AsyncIterator, Sequence
 from functools import lru_cache
+from types import AsyncGeneratorType
 from typing import Any, Final, Literal
 
 from attrs import evolve
 
 from lemon_agent.abort_signal import is_aborted
-from lemon_agent.context import report_size, warn_size
+from lemon_agent.context import SIZE, WARNING_CHARS, report_size, warn_size
 from lemon_agent.errors import InvalidTranscript, LoopFailed, words_of
 from lemon_agent.events import MessageEnd, MessageStart, MessageUpdate
-from lemon_agent.loop.config import StreamFn, convert_to_llm
+from lemon_agent.loop.config import GetApiKey, StreamFn, convert_to_llm
 from lemon_agent.loop.interruption import Cause, Interrupted, Interruptible
 from lemon_agent.loop.run import Run
 from lemon_agent.loop.transcript import checked
@@ -39,7 +40,7 @@ from lemon_ai import (
     ToolCallEnd,
     ToolCallStart,
 )
-from lemon_otp import annotate, describe, self_pid, sleep_s
+from lemon_otp import describe, self_pid, sleep_s, telemetry
 
 GROWTH: Final = frozenset(
     {
@@ -75,13 +76,23 @@ async def stream_response(run: Run) -> AssistantMessage:
     """
     if run.signal.aborted:
         return _aborted_before(run)
-    annotate(phase="model", model=run.model.id)
+    run.show_model()
+    _report_size(run)
+    config, conversation = run.config, run.conversation
     try:
-        context = await _context(run)
-        options = await _options(run)
+        if config.transform_context is None:
+            conversation.check()
+        if config.transform_context is None and config.convert_to_llm is convert_to_llm:
+            context = _shown(run, conversation.llm)
+        else:
+            context = await _transformed(run)
+        get_api_key = config.get_api_key
+        options = run.stream_options if get_api_key is None else await _with_key(run, get_api_key)
         if is_aborted(run.signal):  # while the hooks were asked
             return _aborted_before(run)
         return await _call(run, context, options)
+    except InvalidTranscript as error:
+        raise LoopFailed(("invalid_tool_transcript", error.violations), str(error)) from error
     except Interrupted:
         return _aborted_before(run)
 
@@ -93,24 +104,22 @@ def _aborted_before(run: Run) -> AssistantMessage:
     return message
 
 
-async def _context(run: Run) -> Context:
-    """What the model is shown this time."""
+async def _transformed(run: Run) -> Context:
+    """What the model is shown this time, where hooks have a say in that."""
     conversation, transform = run.conversation, run.config.transform_context
-    chars = conversation.chars + len(run.system_prompt or "")
-    report_size(chars, len(conversation), has_system_prompt=bool(run.system_prompt))
-    warn_size(chars)
-    try:
-        if transform is None:
-            conversation.check()
-        else:
-            transformed = await run.ask(transform, tuple(conversation.messages), run.signal)
-            checked(transformed)
-            return _shown(run, await _converted(run, transformed))
-    except InvalidTranscript as error:
-        raise LoopFailed(("invalid_tool_transcript", error.violations), str(error)) from error
-    if run.config.convert_to_llm is convert_to_llm:
-        return _shown(run, conversation.llm)
-    return _shown(run, await _converted(run, conversation.messages))
+    if transform is None:
+        return _shown(run, await _converted(run, conversation.messages))
+    transformed = await run.ask(transform, tuple(conversation.messages), run.signal)
+    checked(transformed)
+    return _shown(run, await _converted(run, transformed))
+
+
+def _report_size(run: Run) -> None:
+    chars = run.conversation.chars + len(run.system_prompt or "")
+    if telemetry.heard(SIZE):
+        report_size(chars, len(run.conversation), has_system_prompt=bool(run.system_prompt))
+    if chars > WARNING_CHARS:
+        warn_size(chars)
 
 
 async def _converted(run: Run, messages: Sequence[Any]) -> list[Message]:
@@ -121,13 +130,10 @@ def _shown(run: Run, messages: Sequence[Message]) -> Context:
     return Context(run.system_prompt, tuple(messages), run.tools.shown)
 
 
-async def _options(run: Run) -> StreamOptions:
+async def _with_key(run: Run, get_api_key: GetApiKey) -> StreamOptions:
     """The options of this one call; the key is asked for each time because keys expire."""
-    options = run.stream_options
-    if run.config.get_api_key is None:
-        return options
-    key = await run.ask(run.config.get_api_key, run.model.provider)
-    return evolve(options, api_key=key) if key else options
+    key = await run.ask(get_api_key, run.model.provider)
+    return evolve(run.stream_options, api_key=key) if key else run.stream_options
 
 
 async def _call(run: Run, context: Context, options: StreamOptions) -> AssistantMessage:
@@ -157,7 +163,7 @@ async def _opened(run: Run, context: Context, options: StreamOptions) -> Any:
     extra = {"signal": run.signal} if _takes_signal(run.stream_fn) else {}
     try:
         source = run.stream_fn(run.model, context, options, **extra)
-        if inspect.isawaitable(source):
+        if type(source) is not AsyncGeneratorType and inspect.isawaitable(source):
             source = await source
     except Exception as error:
         raise LoopFailed(getattr(error, "reason", error), words_of(error)) from error

@@ -34,7 +34,6 @@ from lemon_otp import (
     Pid,
     TaskSupervisor,
     TimerRef,
-    annotate,
     cancel_timer,
     define,
     demonitor,
@@ -104,12 +103,12 @@ async def run_tool_calls(
     batch = _Batch(run, message, calls, results)
     me = self_pid()
     undo = run.signal.on_abort(lambda _: send(me, _Abort(batch)))
-    annotate(phase="tools", tools=len(calls))
+    run.show_tools(len(calls))
     try:
         await batch.work()
     finally:
         undo()
-        annotate(tools=None)
+        run.show_tools(0)
     return batch.result()
 
 
