@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
-from weakref import WeakSet, ref
+from weakref import ReferenceType, ref
 
 from lemon_agent.errors import ToolError
 from lemon_otp import GenServer, NotAProcess, Table, current_runtime
@@ -20,7 +20,10 @@ REDIRECTED: Final = "redirected"
 """What listeners are told in place of a reason when a redirect is asked for."""
 _IN_USE: Final = "lemon_agent.abort_signals"
 _ids: Final = itertools.count(1)
+_LOCK: Final = threading.Lock()
+"""Held for a moment where a signal is said or listened to, by any thread. One for all signals: there is one a run."""
 
+Row = tuple[int, "ReferenceType[AbortSignal]"]
 Heard = Callable[[Any], None]
 """Called with the reason, on the event loop."""
 
@@ -40,7 +43,6 @@ class AbortSignal:
     __slots__ = (
         "__weakref__",
         "_heard",
-        "_lock",
         "_loop",
         "_redirect_heard",
         "aborted",
@@ -56,7 +58,6 @@ class AbortSignal:
         self.redirect_requested = False
         self._heard: dict[object, Heard] = {}
         self._redirect_heard: dict[object, Heard] = {}
-        self._lock = threading.Lock()
         self._loop = _running_loop()
 
     def __repr__(self) -> str:
@@ -64,7 +65,7 @@ class AbortSignal:
 
     def abort(self, reason: Any = "aborted") -> None:
         """Say it. What waits is woken; saying it again changes nothing."""
-        with self._lock:
+        with _LOCK:
             if self.aborted:
                 return
             self.reason = reason
@@ -74,7 +75,7 @@ class AbortSignal:
 
     def request_redirect(self) -> None:
         """Ask for the model request in flight to be given up. Tools and the run itself go on."""
-        with self._lock:
+        with _LOCK:
             self.redirect_requested = True
             heard, self._redirect_heard = self._redirect_heard, {}
         self._tell(heard.values(), REDIRECTED)
@@ -85,17 +86,18 @@ class AbortSignal:
 
     def clear(self) -> None:
         """Forget both bits: it reads as never said."""
-        with self._lock:
+        with _LOCK:
             self.aborted = False
             self.reason = None
             self.redirect_requested = False
 
     def track(self) -> None:
         """List it in the table of this runtime until `untrack`."""
-        _in_use(current_runtime()).add(self)
+        row = (self.id, ref(self))
+        _in_use(current_runtime())[self.id] = row
         table = Table.whereis(TABLE)
         if table is not None:
-            table.insert((self.id, ref(self)))
+            table.insert(row)
 
     def untrack(self) -> None:
         """Take it off the list: whatever ran under it has ended. What it says stays."""
@@ -103,14 +105,14 @@ class AbortSignal:
             runtime = current_runtime()
         except NotAProcess:
             return
-        _in_use(runtime).discard(self)
+        _in_use(runtime).pop(self.id, None)
         table = Table.whereis(TABLE)
         if table is not None:
             table.delete(self.id)
 
     def on_abort(self, heard: Heard) -> Callable[[], None]:
         """Have `heard` called with the reason when it is said, or at once when it was. Returns what undoes this."""
-        with self._lock:
+        with _LOCK:
             if not self.aborted:
                 self._loop = self._loop or _running_loop()
                 return _listed(self._heard, heard)
@@ -119,7 +121,7 @@ class AbortSignal:
 
     def on_redirect(self, heard: Heard) -> Callable[[], None]:
         """As `on_abort`, for the redirect bit."""
-        with self._lock:
+        with _LOCK:
             if not self.redirect_requested:
                 self._loop = self._loop or _running_loop()
                 return _listed(self._redirect_heard, heard)
@@ -128,7 +130,7 @@ class AbortSignal:
 
     def add(self, listener: Heard, *, redirect: bool = False) -> None:
         """As `on_abort` and, when asked, `on_redirect`, for who takes it back by `forget`: every model call does so."""
-        with self._lock:
+        with _LOCK:
             self._loop = self._loop or _running_loop()
             was_said, was_asked = self.aborted, redirect and self.redirect_requested
             if not was_said:
@@ -163,7 +165,7 @@ class AbortSignal:
     def wait_in_thread(self, timeout_s: float | None = None) -> bool:
         """Block the calling thread, never the event loop's, until it was said (True) or the time is up."""
         said = threading.Event()
-        with self._lock:
+        with _LOCK:
             if self.aborted:
                 return True
 
@@ -187,7 +189,7 @@ class TableOwner(GenServer[None, None, None, Table]):
 
     async def init(self, arg: None) -> Table:
         table = Table.new(TABLE, access="public")
-        table.insert([(signal.id, ref(signal)) for signal in _in_use(current_runtime())])
+        table.insert(list(_in_use(current_runtime()).values()))
         return table
 
 
@@ -198,11 +200,11 @@ def signals_in_use() -> list[AbortSignal]:
     return sorted((signal for signal in listed if signal is not None), key=lambda signal: signal.id)
 
 
-def _in_use(runtime: Any) -> "WeakSet[AbortSignal]":
-    """The signals something runs under, for as long as anybody holds them."""
-    in_use: WeakSet[AbortSignal] | None = runtime.store.get(_IN_USE)
+def _in_use(runtime: Any) -> dict[int, Row]:
+    """The rows of the signals something runs under: what a table owner that starts anew fills its table with."""
+    in_use: dict[int, Row] | None = runtime.store.get(_IN_USE)
     if in_use is None:
-        in_use = runtime.store[_IN_USE] = WeakSet()
+        in_use = runtime.store[_IN_USE] = {}
     return in_use
 
 

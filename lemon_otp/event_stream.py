@@ -65,7 +65,6 @@ class EventStream(Generic[E, R]):
         "_outcome",
         "_queue",
         "_readers",
-        "_ready",
         "_runtime",
         "_subscribers",
         "_terminal",
@@ -93,7 +92,6 @@ class EventStream(Generic[E, R]):
         self._subscribers: tuple[Pid, ...] = ()
         self._listener: Pid | None = None
         self._at_once: Callable[[E], bool] | None = None
-        self._ready: StreamReady | None = None
         self._told = False
         self._runtime = current_runtime()
         self._fan: EventFan | None = None
@@ -250,7 +248,7 @@ class EventStream(Generic[E, R]):
                 True. It must neither wait nor ask whose turn it is.
         """
         self._stir()
-        self._listener, self._told, self._ready = pid, False, StreamReady(self)
+        self._listener, self._told = pid, False
         self._at_once = at_once
         if self._queue.events:
             self._tell_listener(pid)
@@ -393,12 +391,12 @@ class EventStream(Generic[E, R]):
 
     def _forget_listener(self) -> None:
         """It has the terminal event."""
-        self._listener = self._ready = self._at_once = None
+        self._listener = self._at_once = None
         self._note_terminal_read()
 
     def _tell_listener(self, listener: Pid) -> None:
         self._told = True
-        send(listener, self._ready)
+        send(listener, StreamReady(self))
 
     def _note_terminal_read(self) -> None:
         self._terminal = _END
