@@ -183,8 +183,9 @@ class Guard(Process):
         Process.mark_dead(self, reason)
         self.stop_monitoring()
         self._disarm()
-        stream, self._stream = self._stream, None
-        if stream is not None:  # let go of here: each refers to the other, and both should be freed at once
+        stream, self._stream = self._stream, None  # these refer to the guard as well, and are to be freed with it
+        self._owner = self._runner = self._task = None
+        if stream is not None:
             stream.guard_ended(self)
 
     def _detach(self) -> None:

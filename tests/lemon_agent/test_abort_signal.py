@@ -105,6 +105,23 @@ async def test_a_callback_is_called_once_and_can_be_taken_back():
     assert heard == ["x", "x", "redirected"]
 
 
+async def test_a_listener_hears_what_it_asked_for_until_it_is_forgotten():
+    """The abort always, a redirect when it wants to; at once when it was said before."""
+    signal, heard = AbortSignal(), []
+    signal.add(heard.append)
+    signal.request_redirect()
+    assert heard == []
+    for redirect in (False, True):
+        listener = heard.append if redirect else print
+        signal.add(listener, redirect=redirect)
+        signal.forget(listener)
+    assert heard == ["redirected"]
+    signal.abort("enough")
+    assert heard == ["redirected"]
+    signal.add(heard.append, redirect=True)
+    assert heard == ["redirected", "enough"]
+
+
 @pytest.mark.requirement("TREE-4")
 async def test_the_abort_table_belongs_to_its_owner_not_to_whoever_made_a_signal(tree):
     """A signal made and listed by a process that ends at once stays listed and stays good."""

@@ -14,6 +14,7 @@ from lemon_agent import (
     AgentOptions,
     AlreadyStreaming,
     CannotContinue,
+    LoopStateTransition,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -641,6 +642,75 @@ async def test_a_thousand_runs_leave_no_process_and_no_stream_behind(tree, runti
         await Agent.replace_messages(agent.pid, [])
     await settle()
     assert len(runtime.processes) == before
+
+
+async def test_a_run_leaves_nothing_for_the_garbage_collector(tree, runtime):
+    """Everything of it is freed by its last reference: with tools, without, and with nobody listening."""
+    agent = await ScriptedAgent.start(
+        [answer for _ in range(20) for answer in ([tool_call("echo", text="a")], "ok")], tools=[ECHO]
+    )
+    for _ in range(2):
+        await agent.run("once")
+    quiet = await Agent.start_link(AgentOptions(model=MODEL, stream_fn=ScriptedModel(["ok"] * 20)))
+    await settle()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for _ in range(5):
+            await agent.run("again")
+            await Agent.prompt(quiet, "hi")
+            await Agent.wait_for_idle(quiet)
+        await settle()
+        gc.collect()
+        ours = [type(thing) for thing in gc.garbage if type(thing).__module__.startswith(("lemon", "_asyncio"))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert ours == []
+
+
+async def test_an_agent_that_nobody_listens_to_knows_as_much_of_itself(clocked_tree, fake_clock):
+    """What it is asked in the middle of a run and after it is answered as if it had subscribers."""
+    agent = await Agent.start_link(
+        AgentOptions(model=MODEL, stream_fn=ScriptedModel([["so ", Pause(1.0), "far"], "2"]))
+    )
+    await Agent.prompt(agent, "hi")
+    await fake_clock.advance(0.5)
+    state = await Agent.get_state(agent)
+    assert state.is_streaming
+    assert get_text(state.streaming_message) == "so "
+    assert [message.role for message in state.messages] == ["user"]
+    await fake_clock.advance(1.0)
+    await Agent.wait_for_idle(agent)
+    state = await Agent.get_state(agent)
+    assert (state.is_streaming, state.streaming_message, state.error_message) == (False, None, None)
+    assert [get_text(message) for message in state.messages] == ["hi", "so far"]
+
+
+async def test_whoever_subscribes_in_the_middle_of_a_run_hears_everything_from_there_on(clocked_tree, fake_clock):
+    """The states of the loop and the terminal among it, though nothing was said of them before."""
+    agent = await Agent.start_link(AgentOptions(model=MODEL, stream_fn=ScriptedModel([["so ", Pause(1.0), "far"]])))
+    await Agent.prompt(agent, "hi")
+    await fake_clock.advance(0.5)
+    await Agent.subscribe(agent)
+    await fake_clock.advance(1.0)
+    events = [event async for event in _heard()]
+    assert [event.to_state for event in of_type(events, LoopStateTransition)] == ["normalizing_response", "finalizing"]
+    assert [type(event) for event in events if not isinstance(event, MessageUpdate | LoopStateTransition)] == [
+        MessageEnd,
+        TurnEnd,
+        AgentEnd,
+    ]
+
+
+async def _heard():
+    while True:
+        event = (await receive()).event
+        yield event
+        if isinstance(event, AgentEnd):
+            return
 
 
 async def test_an_agent_is_started_with_what_was_said_before(tree):

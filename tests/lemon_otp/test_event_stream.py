@@ -24,9 +24,11 @@ from lemon_otp import (
     Terminals,
     exit_process,
     exit_signal,
+    introspect,
     receive,
     run,
     self_pid,
+    send,
     sleep_s,
     spawn,
     trap_exit,
@@ -590,6 +592,32 @@ async def test_a_finished_stream_frees_itself_once_it_was_read_or_its_owner_is_g
     gc.collect()
     left = [thing for thing in gc.get_objects() if isinstance(thing, EventStream) and id(thing) not in others]
     assert left == []
+
+
+async def test_the_guard_of_a_stream_that_ends_well_has_nothing_to_do() -> None:
+    """No message and no turn from the start to the end; what it watched is watched by it no longer."""
+    owner, task = spawn(live), spawn(live)
+    stream = EventStream.start(owner=owner, timeout_ms=1_000)
+    stream.attach_task(task)
+    guard = introspect.info(stream.pid)
+    assert (guard.label, guard.state, guard.monitors) == ("event_stream", "idle", (owner, task))
+    stream.push("event")
+    stream.complete("value")
+    assert introspect.info(stream.pid).monitors == (owner,)
+    await read_all(stream)
+    ended = introspect.info(stream.pid)
+    assert (ended.exit_reason, ended.messages_handled) == ("'normal'", 0)
+    assert introspect.info(owner).monitored_by == introspect.info(task).monitored_by == ()
+
+
+async def test_a_message_to_a_guard_is_no_business_of_its() -> None:
+    """It is dropped, and the stream goes on."""
+    stream = EventStream.start()
+    send(stream.pid, "hello")
+    await settle()
+    assert not stream.done
+    stream.complete("value")
+    assert await read_all(stream) == [Completed("value")]
 
 
 # Terminal events of the packages above.

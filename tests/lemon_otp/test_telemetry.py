@@ -33,6 +33,17 @@ async def test_a_handler_hears_the_events_it_is_attached_to() -> None:
     assert len(seen) == 1
 
 
+async def test_whether_an_event_is_heard_can_be_asked_before_it_is_told() -> None:
+    """True from the first handler's attaching to the last one's detaching, for this event alone."""
+    assert not telemetry.heard(("a",))
+    telemetry.attach("h", ("a",), recorder([]))
+    assert telemetry.heard(("a",))
+    assert not telemetry.heard(("a", "b"))
+    telemetry.detach("h")
+    assert not telemetry.heard(("a",))
+    assert not contextvars.Context().run(telemetry.heard, ("a",))
+
+
 async def test_one_id_may_be_attached_to_many_events_once() -> None:
     """A second handler of the same id is refused; detaching takes it from all."""
     seen: Seen = []

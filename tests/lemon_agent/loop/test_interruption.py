@@ -146,6 +146,32 @@ async def test_a_redirect_cuts_short_only_where_it_is_asked_for(runtime):
     assert log == ["redirected", "undisturbed"]
 
 
+async def test_a_signal_that_comes_when_the_block_is_done_interrupts_nothing_else(runtime):
+    """Said from a thread in the very last moment of the block, it is heard after it."""
+    signal = AbortSignal()
+    log = []
+
+    async def body():
+        block = Interruptible(signal, redirect=True)
+        with block:
+            await asyncio.sleep(0)
+        block("too late")
+        await asyncio.sleep(0.01)
+        log.append("undisturbed")
+
+    async def in_the_same_moment():
+        with Interruptible(signal):
+            signal.abort()
+        await asyncio.sleep(0.01)
+        log.append("finished")
+
+    spawn(body)
+    await asyncio.sleep(0.05)
+    spawn(in_the_same_moment)
+    await asyncio.sleep(0.05)
+    assert log == ["undisturbed", "finished"]
+
+
 async def test_a_process_that_is_ended_inside_takes_its_coroutine_along(runtime):
     """The end of the process is no interruption: the coroutine is closed and nothing swallows it."""
     log = []
