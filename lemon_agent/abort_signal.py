@@ -20,8 +20,8 @@ REDIRECTED: Final = "redirected"
 """What listeners are told in place of a reason when a redirect is asked for."""
 _IN_USE: Final = "lemon_agent.abort_signals"
 _ids: Final = itertools.count(1)
-_LOCK: Final = threading.Lock()
-"""Held for a moment where a signal is said or listened to, by any thread. One for all signals: there is one a run."""
+_LOCK: Final = threading.RLock()
+"""Held for a moment where a signal is said or listened to, by any thread. One for all: every run has a signal."""
 
 Row = tuple[int, "ReferenceType[AbortSignal]"]
 Heard = Callable[[Any], None]

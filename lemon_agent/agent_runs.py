@@ -335,7 +335,9 @@ async def begin(
     work.progress.begin(started=bool(carried))
     prompt = options.system_prompt if system_prompt is None else system_prompt
     feed = _Feed(work, me, work.run_count, drained=drained)
-    conversation = work.progress.conversation.fork()
+    # The run is given the conversation that knows what is in it; the agent, which only listens, goes on with a copy.
+    conversation = work.progress.conversation
+    work.progress.conversation = conversation.copy()
     run = await start_run(prompts, prompt, options.tool_set, conversation, options.of_a_run, feed, owner=me)
     watch = None if run.pid is None else monitor(run.pid)
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)

@@ -18,7 +18,7 @@ from lemon_otp.clock import Timer
 from lemon_otp.exits import Down, is_orderly
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
-from lemon_otp.scheduler import CURRENT, DONE, MAIL
+from lemon_otp.scheduler import CURRENT, DONE, ENDED, MAIL
 from lemon_otp.stepper import NO_CONTEXT
 from lemon_otp.telling import describe, error_trace
 
@@ -128,7 +128,16 @@ class Guard(Process):
 
     def leave(self) -> None:
         """Nobody will read on: end, unless a task has to be stopped first."""
-        if self.task is None and self.exit_reason is ALIVE:
+        if self.task is not None or self.exit_reason is not ALIVE:
+            return
+        if self.ties is None and self.status == MAIL:
+            # Nobody to tell and no turn to come: the end of nearly all guards, at a fraction of the price of `die`.
+            self.exit_reason = "normal"
+            self.status = ENDED
+            del self.runtime.processes[self.id]
+            self.parent = self.mailbox = None
+            self._let_go()
+        else:
             self.die("normal")
 
     # Its turns.
@@ -181,12 +190,19 @@ class Guard(Process):
 
     def mark_dead(self, reason: Any) -> None:
         Process.mark_dead(self, reason)
-        self.stop_monitoring()
-        self._disarm()
-        stream, self._stream = self._stream, None  # these refer to the guard as well, and are to be freed with it
-        self._owner = self._runner = self._task = None
+        stream = self._let_go()
         if stream is not None:
             stream.guard_ended(self)
+
+    def _let_go(self) -> Guarded | None:
+        """Watch nothing any more; what was watched. All of it refers to the guard as well, and is freed with it."""
+        stream, self._stream = self._stream, None
+        self._disarm()
+        for ref in (self._owner, self._runner, self._task):
+            if ref is not None and ref.active:
+                self.demonitor(ref)
+        self._owner = self._runner = self._task = None
+        return stream
 
     def _detach(self) -> None:
         if self._task is not None:

@@ -59,15 +59,9 @@ class Conversation:
         self._chars -= message_chars(message)
         self._pairing.index -= 1
 
-    def fork(self) -> "Conversation":
-        """Another conversation that begins the same and goes its own way."""
-        self._learn()
-        other = Conversation(self.messages)
-        other._known = self._known
-        other._llm = None if self._llm is None else self._llm.copy()
-        other._chars = self._chars
-        other._pairing = self._pairing.fork()
-        return other
+    def copy(self) -> "Conversation":
+        """Another conversation of the same messages, which knows nothing of them yet."""
+        return Conversation(self.messages)
 
     def _learn(self) -> None:
         messages = self.messages

@@ -11,8 +11,6 @@ when follow-ups wait. Whatever happens inside, the run ends with `TurnEnd` and `
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from attrs import field
-
 import lemon_ai
 from lemon_agent.abort_signal import AbortSignal
 from lemon_agent.agent_state import as_messages
@@ -185,11 +183,12 @@ class _Progress:
 
     open: bool = False
     message: AssistantMessage | None = None
-    results: list[ToolResultMessage] = field(factory=list)
+    results: list[ToolResultMessage] | tuple[()] = ()
+    """A list from the turn's first tool call on."""
 
 
 def _begin_turn(run: Run, progress: _Progress) -> None:
-    progress.open, progress.message, progress.results = True, None, []
+    progress.open, progress.message, progress.results = True, None, ()
     run.emit(TurnStart())
 
 
@@ -270,10 +269,11 @@ async def _tools(run: Run, progress: _Progress, message: AssistantMessage) -> bo
     if not calls:
         return False
     run.to("executing_tools", tool_count=len(calls))
+    results = progress.results = []
     if message.stop_reason == "length":
-        batch = await not_executed(run, calls, progress.results)
+        batch = await not_executed(run, calls, results)
     else:
-        batch = await run_tool_calls(run, message, calls, progress.results)
+        batch = await run_tool_calls(run, message, calls, results)
     run.to("awaiting_tool_results")
     run.tool_turns += 1
     if batch.added_tool_names:
@@ -382,7 +382,7 @@ def _answer_the_rest(run: Run, progress: _Progress) -> None:
     for block in progress.message.content:
         if isinstance(block, ToolCall) and block.id not in answered:
             result = interrupted_result(block)
-            progress.results.append(result)
+            progress.results = [*progress.results, result]
             run.say(result)
 
 

@@ -6,7 +6,6 @@ results may be missing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import evolve
@@ -27,8 +26,6 @@ ViolationKind: TypeAlias = Literal[
 
 UNFINISHED: Final = frozenset({"error", "aborted", "redirected"})
 """Stop reasons of messages whose calls were never meant to run."""
-
-NOBODY_ASKED: Final[Mapping[str, int]] = MappingProxyType({})
 
 INTERRUPTED: Final = "The tool call was interrupted and left no result."
 
@@ -56,8 +53,8 @@ class Pairing:
         self._found: list[Violation] | None = None
         self._asked_at: int | None = None
         self._missing_counts = True
-        self._answers: Mapping[str, int] = NOBODY_ASKED
-        """By call id, how often each call has been answered. Replaced and never changed, as forks share it."""
+        self._answers: dict[str, int] = {}
+        """By call id, how often each call of the latest answer has been answered."""
 
     def feed(self, message: Any) -> None:
         """Take the next message into account."""
@@ -74,16 +71,6 @@ class Pairing:
             if role == "assistant":
                 self._ask(message)
         self.index += 1
-
-    def fork(self) -> "Pairing":
-        """Another reader that stands at the same place."""
-        other = Pairing()
-        other.index = self.index
-        other._found = None if self._found is None else self._found.copy()
-        other._asked_at = self._asked_at
-        other._missing_counts = self._missing_counts
-        other._answers = self._answers
-        return other
 
     def violations(self) -> tuple[Violation, ...]:
         """What is wrong if the conversation ends here. More may be fed afterwards."""
@@ -114,7 +101,7 @@ class Pairing:
         elif self._answers[call_id]:
             self._violated("duplicate_tool_result", call_id)
         else:
-            self._answers = {**self._answers, call_id: 1}
+            self._answers[call_id] = 1
 
     def _violated(self, kind: ViolationKind, call_id: str | None = None) -> None:
         self._found_too(Violation(kind, self.index, call_id))
@@ -134,7 +121,7 @@ class Pairing:
         if self._asked_at is not None:
             self._found_too(*self._unanswered())
             self._asked_at = None
-            self._answers = NOBODY_ASKED
+            self._answers = {}
 
 
 def violations(messages: Any) -> tuple[Violation, ...]:
