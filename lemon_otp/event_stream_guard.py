@@ -130,7 +130,7 @@ class Guard(Process):
         """Nobody will read on: end, unless a task has to be stopped first."""
         if self.task is not None or self.exit_reason is not ALIVE:
             return
-        if self.ties is None and self.status == MAIL:
+        if self.status == MAIL and not (self.ties or self.linked or self.side):
             # Nobody to tell and no turn to come: the end of nearly all guards, at a fraction of the price of `die`.
             self.exit_reason = "normal"
             self.status = ENDED
