@@ -20,8 +20,8 @@ from coding_agent.errors import BadUsage
 from coding_agent.measuring.loop_lag import measure_loop_lag
 from coding_agent.observer.addresses import ListenAt, listen_at
 from coding_agent.observer.server import require_web, url_of
-from coding_agent.observer.site import Site
-from lemon_otp import GenServer, NoReply, Reply, Request, StartFailed, call
+from coding_agent.observer.site import Failed, Site
+from lemon_otp import GenServer, NoReply, Reply, Request, StartFailed, Stop, call
 
 NAME: Final = "observer"
 FLAG: Final = "--observe"
@@ -54,8 +54,12 @@ class Observer(GenServer[Place, GetUrl, None, Site]):
     async def handle_call(self, message: GetUrl, caller: object, state: Site) -> Reply[Site]:
         return Reply(url_of(state.at), state)
 
-    async def handle_info(self, message: Any, state: Site) -> NoReply[Site]:
-        return NoReply(state)
+    async def handle_info(self, message: Any, state: Site) -> NoReply[Site] | Stop[Site]:
+        match message:
+            case Failed(error):
+                return Stop(error, state)
+            case _:
+                return NoReply(state)
 
     async def terminate(self, reason: Any, state: Site) -> None:
         await state.close()

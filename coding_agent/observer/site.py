@@ -12,14 +12,21 @@ from coding_agent.observer.routes import application
 from coding_agent.observer.server import BACKLOG, CLOSE_S, WebServer, bound_to
 from coding_agent.observer.watching import Watching
 from coding_agent.observer.web_thread import WebThread
-from lemon_otp import Pid, at_exit, repl, self_pid
+from lemon_otp import Pid, at_exit, frozen, repl, self_pid, send
 
 LEAVE_S: Final = CLOSE_S + 0.5
 """How long the end of the thread is waited for; its server takes that long at most."""
 
 
+@frozen
+class Failed:
+    """To the process that opened the site: its thread has ended, which nobody wanted."""
+
+    error: Exception
+
+
 class Site:
-    """Served from `open` until `close`, or until the process that opened it ends.
+    """Served from `open` until `close`, or until the process that opened it ends. When it fails that is sent `Failed`.
 
     Attributes:
         at: Where it listens.
@@ -46,9 +53,12 @@ class Site:
         """
         bound, self.at = bound_to(self.at)
         bound.listen(BACKLOG)  # whoever comes before the thread is there waits for it
-        at_exit(self_pid(), self._gone)
+        me = self_pid()
+        at_exit(me, self._gone)
         self._recorder.start()
-        self._thread.start(lambda stop: self._serve(bound, stop))
+        self._thread.start(
+            lambda stop: self._serve(bound, stop), failed=lambda error: self._host.call(send, me, Failed(error))
+        )
 
     async def close(self) -> None:
         """Serve no more; pages that are open are left, answers under way have a moment."""

@@ -26,10 +26,16 @@ class WebThread:
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name=name)
         self._main: Callable[[asyncio.Event], Awaitable[None]]
+        self._failed: Callable[[Exception], Any]
 
-    def start(self, main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        """Run `main`; it returns soon after the event it is given is set."""
-        self._main = main
+    def start(self, main: Callable[[asyncio.Event], Awaitable[None]], failed: Callable[[Exception], Any]) -> None:
+        """Run `main`; it returns soon after the event it is given is set.
+
+        Args:
+            main: In the thread's loop.
+            failed: Told what it raises, in the thread.
+        """
+        self._main, self._failed = main, failed
         self._thread.start()
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
@@ -62,8 +68,8 @@ class WebThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._context.run(self._loop.run_until_complete, self._main(self._stop))
-        except Exception:
-            _log.exception("the thread of the web page has ended")
+        except Exception as error:
+            self._failed(error)
         finally:
             with suppress(Exception):
                 self._loop.run_until_complete(self._loop.shutdown_asyncgens())

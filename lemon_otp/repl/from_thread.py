@@ -86,6 +86,10 @@ class FromThread:
         """Call a function on the calling thread with the runtime current."""
         return self._context.copy().run(function, *args)
 
+    def call(self, function: Callable[..., Any], *args: Any) -> None:
+        """Have a function called in the tree's loop, with the runtime current, as soon as that goes on."""
+        self._runtime.post(self.run_here, function, *args)
+
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request for a look or an act, as the control socket gives it; never raises for it."""
         try:
@@ -135,7 +139,7 @@ class FromThread:
                 return await done.answer
         finally:
             if not done.answer.done() or done.answer.cancelled():
-                self._runtime.post(self.run_here, exit_signal, pid, "kill")
+                self.call(exit_signal, pid, "kill")
 
     async def _begun(self, waiting: _Waiting[T]) -> T | None:
         """What the tree's loop says at once; None when it has not begun in time, and will not any more."""

@@ -19,6 +19,8 @@ from coding_agent import client
 from coding_agent.errors import BadUsage
 from coding_agent.observer.guard import POLICY
 from coding_agent.observer.observer import observe
+from coding_agent.observer.site import Site
+from coding_agent.observer.watching import Watching
 from lemon_agent import AgentTool
 from lemon_ai.testing import Call
 from lemon_otp import (
@@ -423,6 +425,32 @@ async def test_an_observer_that_crashes_comes_back_at_the_same_address_with_the_
     exit_signal(whereis("observer"), "kill")
     await settle()
     assert (await page.get(f"api/node/{whereis('observer').id}")).status_code == 200
+
+
+async def test_an_observer_whose_thread_fails_is_started_again(page, monkeypatch):
+    """The page is no corner that is dead while its process lives."""
+    first, real, failures = whereis("observer"), Watching.run, []
+
+    async def fails(self) -> None:
+        failures.append(1)
+        raise OSError("no")
+
+    monkeypatch.setattr(Site, "_serve", lambda self, bound, stop: (bound.close(), fails(self))[1])
+    exit_signal(first, "kill")
+    while not failures:
+        await asyncio.sleep(0.001)
+    monkeypatch.undo()
+    while (await answered(page)) != 200:
+        await asyncio.sleep(0.001)
+    assert whereis("observer") is not first
+    assert Watching.run is real
+
+
+async def answered(page: Page) -> int:
+    try:
+        return (await page.web.get(page.url)).status_code
+    except httpx.TransportError:
+        return 0
 
 
 async def test_the_token_is_not_in_what_the_observer_holds(page):
