@@ -21,6 +21,13 @@ RESTARTS: Final = ("permanent", "transient", "temporary")
 KINDS: Final = ("worker", "supervisor")
 
 
+def _check_id(_spec: Any, _field: Any, id: Any) -> None:  # noqa: A002 - the field that it checks
+    try:
+        hash(id)
+    except TypeError:
+        raise BadChildSpec(("invalid_id", id), "id must be a value that can be hashed") from None
+
+
 def _check_start(_spec: Any, _field: Any, start: Any) -> None:
     if not callable(start):
         raise BadChildSpec(("invalid_mfa", start), "start must be an async function without arguments")
@@ -62,7 +69,7 @@ class ChildSpec:
         module: Dotted path of the child's module, for `tree()`.
     """
 
-    id: Any
+    id: Any = field(validator=_check_id)
     start: StartFunction = field(repr=False, validator=_check_start)
     restart: Restart = field(default="permanent", validator=_check_restart)
     shutdown: Shutdown = field(default=5.0, validator=_check_shutdown)

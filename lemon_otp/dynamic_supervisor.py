@@ -42,6 +42,7 @@ from lemon_otp.supervision import (
     TerminateChild,
     WhichChildren,
     check_limits,
+    checked_id,
     raised,
     refusal,
     supervisor_spec,
@@ -139,9 +140,9 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             AlreadyStarted: The name belongs to a running process.
             BadArgument: A limit is nonsense. Nothing was started.
         """
-        if max_children is not None and (isinstance(max_children, bool) or max_children < 0):
+        if max_children is not None and (type(max_children) is not int or max_children < 0):
             raise BadArgument(f"max_children is a number from 0 on or None, not {max_children!r}")
-        check_limits(max_restarts, max_seconds)
+        check_limits(max_restarts, max_seconds, backoff)
         options = Options(max_children, tuple(extra_arguments), max_restarts, max_seconds, backoff)
         return typed("Pid", await super().start_link(options, name=name))
 
@@ -191,7 +192,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     @staticmethod
     async def terminate_child(supervisor: Address, pid: Pid, *, timeout_s: float | None = None) -> None:
         """Stop a child, and return when it has ended. Raises NotFound when it is no child of this supervisor."""
-        raised(await call(supervisor, TerminateChild(pid), timeout_s=timeout_s))
+        raised(await call(supervisor, TerminateChild(checked_id(pid)), timeout_s=timeout_s))
 
     @staticmethod
     async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:

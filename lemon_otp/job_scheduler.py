@@ -11,6 +11,7 @@ should see, link to or stop by itself is a task of a `TaskSupervisor`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import copy_context
@@ -25,7 +26,7 @@ from lemon_otp.callbacks import NoReply, Reply
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart
 from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import BadArgument, TooManyJobs
+from lemon_otp.errors import BadArgument, CallFailed, ProcessExit, TooManyJobs
 from lemon_otp.gen_server import GenServer, Request, call
 from lemon_otp.machine import Process
 from lemon_otp.pid import Address, Name, Pid
@@ -124,7 +125,7 @@ class JobScheduler(GenServer[JobLimits, Asked, Any, Jobs]):
         for field, value, least in (("limit", limit, 1), ("pending_limit", pending_limit, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadArgument(f"{field} is a number from {least} on, not {value!r}")
-        if not close_timeout_s >= 0:
+        if not isinstance(close_timeout_s, int | float) or not close_timeout_s >= 0:
             raise BadArgument(f"close_timeout_s is a number of seconds, not {close_timeout_s!r}")
         return typed("Pid", await super().start_link(JobLimits(limit, pending_limit, close_timeout_s), name=name))
 
@@ -174,7 +175,7 @@ class JobScheduler(GenServer[JobLimits, Asked, Any, Jobs]):
 
         Raises:
             TooManyJobs: As many jobs wait as may wait. It will not run.
-            CallFailed: The scheduler ended before the job did.
+            CallFailed: The scheduler ended before the job did, or the job exited or cancelled itself.
             CallTimeout: It took longer than `timeout_s`. The job goes on.
         """
         return await _ask(scheduler, Submit(fn, args, label or name_of(fn), answer_result=True), timeout_s)
@@ -227,7 +228,7 @@ async def _ask(scheduler: Address, request: Submit, timeout_s: float | None) -> 
 async def _carry_out(request: Submit, caller: Caller | None, jobs: Jobs) -> None:
     """The body of a job. Never raises, so that nobody has to collect what it raised."""
     began_s = monotonic_s()
-    error: BaseException | None = None
+    error: Exception | None = None
     result: Any = None
     try:
         result = request.fn(*request.args)
@@ -235,6 +236,12 @@ async def _carry_out(request: Submit, caller: Caller | None, jobs: Jobs) -> None
             result = await result
     except Exception as raised:
         error = raised
+    except ProcessExit as raised:
+        error = CallFailed(raised.reason, request.label)
+    except asyncio.CancelledError:
+        if jobs.scheduler.closed:
+            raise  # whoever waits for it learns it from the end of the scheduler
+        error = CallFailed("cancelled", request.label)
     finally:
         jobs.unfinished -= 1
     measured, about = {"duration_s": monotonic_s() - began_s}, {"label": request.label, "failed": error is not None}

@@ -23,11 +23,11 @@ from lemon_otp.scheduler import AGAIN, MAIL, TASKS, Scheduler, running_process
 from lemon_otp.telling import describe
 
 __all__ = [
-    "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via",
-    "alive", "annotate", "at_exit", "cancel_timer", "current_process", "current_runtime", "demonitor",
-    "exit_process", "exit_signal", "link", "mailbox_length", "monitor", "receive", "register", "resolve", "self_pid",
-    "send", "send_after", "send_interval", "sleep_s", "spawn", "spawn_link", "spawn_monitor", "trap_exit", "unlink",
-    "unregister", "whereis", "zombies",
+    "Address", "Down", "Exit", "MonitorRef", "Name", "Pid", "TimerRef", "Via", "alive", "annotate", "at_exit",
+    "cancel_timer", "current_process", "current_runtime", "demonitor", "exit_process", "exit_signal", "link",
+    "living_process", "mailbox_length", "monitor", "receive", "register", "resolve", "self_pid", "send", "send_after",
+    "send_interval", "sleep_s", "spawn", "spawn_link", "spawn_monitor", "trap_exit", "unlink", "unregister",
+    "whereis", "zombies",
 ]  # fmt: skip
 
 Place: TypeAlias = Literal["loop", "thread", "process"]
@@ -42,6 +42,18 @@ def current_process() -> Process:
         raise NotAProcess(NO_PROCESS)
     if get_ident() != process.runtime.thread_id:
         raise NotAProcess("a thread may only send, cast, reply and send exit signals")
+    return process
+
+
+def living_process() -> Process:
+    """The calling process, to which something is about to be tied that ends with it.
+
+    What is left of a process that is dead, such as a `finally` block, ends here with the exit reason: nobody would ever
+    take the tie away.
+    """
+    process = current_process()
+    if process.exit_reason is not ALIVE:
+        raise ProcessExit(process.exit_reason)
     return process
 
 
@@ -97,9 +109,10 @@ def spawn(
         BadArgument: `fn` cannot be run in that place.
         NotAProcess: The caller is no process.
     """
+    me = living_process() if link else None
     process = _spawn(fn, args, name, trap_exit, on, label)
-    if link:
-        current_process().link(process)
+    if me is not None:
+        me.link(process)
     if monitor:
         current_process().monitor(process, process)
     return process
@@ -114,8 +127,9 @@ def spawn_link(
     label: str | None = None,
 ) -> Pid:
     """`spawn` with a link to the caller from the beginning."""
+    me = living_process()
     process = _spawn(fn, args, name, trap_exit, on, label)
-    current_process().link(process)
+    me.link(process)
     return process
 
 

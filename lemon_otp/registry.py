@@ -23,7 +23,7 @@ from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer
 from lemon_otp.machine import Process
 from lemon_otp.pid import Pid
-from lemon_otp.process import current_process
+from lemon_otp.process import current_process, living_process
 from lemon_otp.registry_entries import ANY, KEY_KINDS, DuplicateEntries, Entry, KeyKind, UniqueEntries, matches
 from lemon_otp.scheduler import CURRENT, Scheduler
 from lemon_otp.supervision import supervisor_spec
@@ -223,8 +223,7 @@ class Registry:
             AlreadyRegistered: The key is unique and taken, perhaps by the caller.
             NoRegistry: No registry of this name is running.
         """
-        me = current_process()
-        _running(registry).register(key, value, me)
+        _running(registry).register(key, value, living_process())
 
     @staticmethod
     def unregister(registry: str, key: Any) -> None:

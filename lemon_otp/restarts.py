@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
+from math import inf
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field, frozen
 
 from lemon_otp.child_spec import ChildSpec, Restart
-from lemon_otp.errors import BadChildSpec
+from lemon_otp.errors import BadArgument, BadChildSpec
 from lemon_otp.exits import is_orderly
 from lemon_otp.telling import describe
 
@@ -112,9 +113,25 @@ class RestartWindow:
         return len(self._at_s)
 
 
+def _check_wait(_backoff: Any, attribute: Any, value: Any) -> None:
+    if not _is_number(value) or not 0 <= value < inf:
+        raise BadArgument(f"{attribute.name} is a number from 0 on, not {describe(value)}")
+
+
+def _check_jitter(_backoff: Any, _field: Any, value: Any) -> None:
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise BadArgument(f"jitter is a share of the wait, from 0 to 1, not {describe(value)}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @frozen
 class Backoff:
     """How long to wait before a child is started again; without one a child starts again at once, as in OTP.
+
+    Nonsense raises `BadArgument` here: it would end a supervisor at its first restart.
 
     Attributes:
         initial_s: Wait before the first restart.
@@ -123,10 +140,10 @@ class Backoff:
         jitter: Share of the wait that is random: 0.2 means between 80 % and 120 % of it.
     """
 
-    initial_s: float = 0.1
-    max_s: float = 10.0
-    factor: float = 2.0
-    jitter: float = 0.2
+    initial_s: float = field(default=0.1, validator=_check_wait)
+    max_s: float = field(default=10.0, validator=_check_wait)
+    factor: float = field(default=2.0, validator=_check_wait)
+    jitter: float = field(default=0.2, validator=_check_jitter)
 
     def delay_s(self, restarts: int, random: Random) -> float:
         """The wait before a restart that is number `restarts` (from 1) in its window."""

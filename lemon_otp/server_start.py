@@ -16,6 +16,7 @@ from lemon_otp.errors import (
     CallTimeout,
     NameTaken,
     NoRegistry,
+    ProcessExit,
     StartFailed,
 )
 from lemon_otp.machine import Process
@@ -66,6 +67,8 @@ def begin_server(
     keeper: Keeper | None = None,
 ) -> Begun:
     """Start a process that serves with `server`; see `GenServer.start`. A keeper is told of its end for the caller."""
+    if linked and me.exit_reason is not ALIVE:
+        raise ProcessExit(me.exit_reason)  # see `living_process`
     process = ServerProcess(me.runtime, me, server, arg, linked=linked)
     if name is not None:
         _take_name(process, name)

@@ -15,6 +15,8 @@ from lemon_otp.child_spec import ChildSpec, Restart, Shutdown, StartFunction
 from lemon_otp.errors import BadArgument
 from lemon_otp.gen_server import Request
 from lemon_otp.pid import Name
+from lemon_otp.restarts import Backoff
+from lemon_otp.telling import describe
 
 
 class SupervisorRequest(Request[Any]):
@@ -100,9 +102,20 @@ def supervisor_spec(
     )
 
 
-def check_limits(max_restarts: int, max_seconds: float) -> None:
+def checked_id(id: Any) -> Any:  # noqa: A002 - what a child specification calls it
+    """The id of a child. Raises BadArgument in the caller, where the supervisor itself would stumble over it."""
+    try:
+        hash(id)
+    except TypeError:
+        raise BadArgument(f"the id of a child is a value that can be hashed, not {describe(id)}") from None
+    return id
+
+
+def check_limits(max_restarts: int, max_seconds: float, backoff: Backoff | None) -> None:
     """Raise BadArgument when the restart limits are nonsense."""
     if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
         raise BadArgument(f"max_restarts is a number from 0 on, not {max_restarts!r}")
     if isinstance(max_seconds, bool) or not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise BadArgument(f"max_seconds is a positive number of seconds, not {max_seconds!r}")
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise BadArgument(f"backoff is a Backoff or None, not {backoff!r}")

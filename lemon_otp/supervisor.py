@@ -39,6 +39,7 @@ from lemon_otp.supervision import (
     TerminateChild,
     WhichChildren,
     check_limits,
+    checked_id,
     raised,
     refusal,
     supervisor_spec,
@@ -137,7 +138,7 @@ class Supervisor(GenServer[Options, SupervisorRequest, TryAgain, Family]):
 
         A temporary child is forgotten. Raises NotFound.
         """
-        raised(await call(supervisor, TerminateChild(id), timeout_s=timeout_s))
+        raised(await call(supervisor, TerminateChild(checked_id(id)), timeout_s=timeout_s))
 
     @staticmethod
     async def restart_child(supervisor: Address, id: Hashable, *, timeout_s: float | None = None) -> Pid:  # noqa: A002
@@ -148,12 +149,12 @@ class Supervisor(GenServer[Options, SupervisorRequest, TryAgain, Family]):
             ChildRunning: It runs, or is being restarted.
             StartFailed: It did not start. It stays listed, stopped.
         """
-        return typed("Pid", raised(await call(supervisor, RestartChild(id), timeout_s=timeout_s)))
+        return typed("Pid", raised(await call(supervisor, RestartChild(checked_id(id)), timeout_s=timeout_s)))
 
     @staticmethod
     async def delete_child(supervisor: Address, id: Hashable, *, timeout_s: float | None = None) -> None:  # noqa: A002
         """Forget a stopped child. Raises NotFound, or ChildRunning."""
-        raised(await call(supervisor, DeleteChild(id), timeout_s=timeout_s))
+        raised(await call(supervisor, DeleteChild(checked_id(id)), timeout_s=timeout_s))
 
     @staticmethod
     async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:
@@ -232,4 +233,4 @@ def _check_options(options: Options) -> None:
         raise BadArgument(f"strategy is one of {', '.join(STRATEGIES)}, not {options.strategy!r}")
     if options.auto_shutdown not in AUTO_SHUTDOWNS:
         raise BadArgument(f"auto_shutdown is one of {', '.join(AUTO_SHUTDOWNS)}, not {options.auto_shutdown!r}")
-    check_limits(options.max_restarts, options.max_seconds)
+    check_limits(options.max_restarts, options.max_seconds, options.backoff)

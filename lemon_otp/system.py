@@ -178,6 +178,8 @@ def _count(process: ServerProcess, what: str) -> Statistics | None:
         if state.counting_since_s is None:
             return None
         return Statistics(state.counting_since_s, now_s, state.messages_in, state.messages_out)
+    if what not in ("start", "stop"):
+        raise BadArgument(f'what={what!r}; expected "start", "stop" or "get"')
     state.messages_in = state.messages_out = 0
     state.counting_since_s = now_s if what == "start" else None
     return None

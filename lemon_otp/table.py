@@ -17,7 +17,7 @@ from attrs import frozen
 from lemon_otp.errors import BadArgument
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Pid
-from lemon_otp.process import current_process, current_runtime
+from lemon_otp.process import current_runtime, living_process
 from lemon_otp.scheduler import CURRENT, Scheduler
 from lemon_otp.table_rows import TABLE_TYPES, Row, Rows, TableType
 from lemon_otp.telling import describe
@@ -89,7 +89,7 @@ class Table:
             BadArgument: The name is taken, or type or access is none of theirs.
             NotAProcess: Only a process can own a table.
         """
-        owner = current_process()
+        owner = living_process()
         if type not in TABLE_TYPES:
             raise BadArgument(f"a table is one of {', '.join(TABLE_TYPES)}, not {type!r}")
         if access not in ACCESSES:
@@ -97,10 +97,9 @@ class Table:
         table = Table(name, type, access, owner)
         if name in table._tables:
             raise BadArgument(f"there is a table named {name!r} already")
+        table.set_heir(heir, heir_data)
         table._tables[name] = table
         table._watch(owner)
-        if heir is not None:
-            table.set_heir(heir, heir_data)
         return table
 
     @staticmethod

@@ -23,6 +23,7 @@ from lemon_otp.process import (
     current_process,
     demonitor,
     exit_signal,
+    living_process,
     monitor,
     receive,
     spawn,
@@ -84,7 +85,7 @@ class Task(MonitorRef, Generic[T]):
 
         Use a `TaskSupervisor` for work that others should see and stop.
         """
-        me = current_process()
+        me = living_process()
         task: Task[Any] = Task(me)
         process = TaskProcess(me.runtime, copy_context(), placed(on, fn, args), me)
         process.label = label or name_of(fn)

@@ -58,7 +58,7 @@ def stream_tasks(
     Only the calling process may iterate. Leaving early needs `aclose` (`contextlib.aclosing`), which kills what runs;
     so does the end of the caller.
     """
-    if max_concurrency is not None and (isinstance(max_concurrency, bool) or max_concurrency < 1):
+    if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
         raise BadArgument(f"max_concurrency is a positive number, not {max_concurrency!r}")
     if on_timeout not in ("exit", "kill_task"):
         raise BadArgument(f'on_timeout={on_timeout!r}; expected "exit" or "kill_task"')

@@ -23,7 +23,7 @@ from lemon_otp.errors import BadArgument, MaxChildren
 from lemon_otp.gen_server import call
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Pid
-from lemon_otp.process import Place, current_process, link, resolve, spawn_link
+from lemon_otp.process import Place, current_process, link, living_process, resolve, spawn_link
 from lemon_otp.scheduler import IDLE
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.supervision import SupervisorRequest, raised
@@ -196,7 +196,7 @@ async def _start(
     *,
     linked: bool,
 ) -> Task[Any]:
-    me = current_process()
+    me = living_process() if linked else current_process()
     task: Task[Any] = Task(me)
     request = StartTask(task, placed(on, fn, args), copy_context(), label or name_of(fn), shutdown)
     process = resolve(supervisor)

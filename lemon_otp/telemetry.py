@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 from lemon_otp.clock import monotonic_s, wall_ms
-from lemon_otp.errors import AlreadyRegistered, NoRuntime
+from lemon_otp.errors import AlreadyRegistered, BadArgument, NoRuntime, ProcessExit
 from lemon_otp.scheduler import CURRENT, HANDLERS, Scheduler
-from lemon_otp.telling import cleaner_in, error_trace
+from lemon_otp.telling import cleaner_in, describe, error_trace
 from lemon_otp.values import frozen
 
 EventName: TypeAlias = tuple[str, ...]
@@ -46,6 +47,7 @@ def attach(handler_id: str, event: EventName, handler: Handler, config: Any = No
 
     Raises:
         AlreadyRegistered: A handler of this id is attached.
+        BadArgument: The event is no tuple of words, or the handler no plain function.
         NoRuntime: There is no runtime here.
     """
     attach_many(handler_id, (event,), handler, config)
@@ -53,7 +55,12 @@ def attach(handler_id: str, event: EventName, handler: Handler, config: Any = No
 
 def attach_many(handler_id: str, events: Iterable[EventName], handler: Handler, config: Any = None) -> None:
     """Attach one handler to several events under one id; see `attach`."""
-    runtime = _runtime()
+    runtime, events = _runtime(), tuple(events)
+    for event in events:
+        if type(event) is not tuple or not event or not all(isinstance(word, str) for word in event):
+            raise BadArgument(f"an event is a tuple of words, not {describe(event)}")
+    if not callable(handler) or iscoroutinefunction(handler):
+        raise BadArgument(f"a handler is a plain function, not {describe(handler)}")
     if any(entry.id == handler_id for entries in runtime.handlers.values() for entry in entries):
         raise AlreadyRegistered(handler_id)
     for event in events:
@@ -90,7 +97,7 @@ def execute_in(runtime: Scheduler, event: EventName, measurements: Measurements,
     for entry in runtime.handlers.get(event, ()):
         try:
             entry.handler(event, measurements, metadata, entry.config)
-        except Exception as error:
+        except (Exception, ProcessExit) as error:
             _detach(runtime, entry.id)
             _report(runtime, entry, error)
 
@@ -126,7 +133,7 @@ def _detach(runtime: Scheduler, handler_id: str) -> bool:
     return found
 
 
-def _report(runtime: Scheduler, entry: Attachment, error: Exception) -> None:
+def _report(runtime: Scheduler, entry: Attachment, error: BaseException) -> None:
     where = error_trace(error, cleaner_in(runtime.store))
     _log.error("telemetry handler %r raised and was detached from %r\n%s", entry.id, entry.event, where)
     if entry.event != HANDLER_FAILED:

@@ -14,6 +14,7 @@ from lemon_otp import (
     Pid,
     Supervisor,
     TooManyJobs,
+    exit_process,
     exit_signal,
     self_pid,
     send,
@@ -157,3 +158,24 @@ async def test_nonsense_options_are_refused(options: dict[str, Any]) -> None:
 async def until_dead(pid: Pid) -> None:
     while pid.alive:
         await asyncio.sleep(0)
+
+
+async def test_whoever_waits_for_a_job_that_exits_or_cancels_itself_is_told() -> None:
+    """With CallFailed and the reason; the scheduler and its room stay as they were."""
+    jobs = await JobScheduler.start_link()
+
+    async def leave() -> None:
+        exit_process("boom")
+
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    for job, reason in ((leave, "boom"), (give_up, "cancelled")):
+        with pytest.raises(CallFailed) as failed:
+            await JobScheduler.run(jobs, job, timeout_s=5.0)
+        assert failed.value.reason == reason
+    await JobScheduler.submit(jobs, leave)
+    await settle()
+
+    assert jobs.alive
+    assert await JobScheduler.count(jobs) == JobCounts(0, 0, 4, 100)

@@ -4,6 +4,7 @@
 
 import asyncio
 import copy
+import inspect
 import logging
 import pickle
 import threading
@@ -27,7 +28,12 @@ from lemon_otp import (
     Pid,
     ProcessExit,
     ReceiveTimeout,
+    Registry,
     Runtime,
+    Supervisor,
+    Table,
+    Task,
+    TaskSupervisor,
     Via,
     alive,
     annotate,
@@ -1109,3 +1115,55 @@ async def test_a_timer_for_a_pid_ends_with_it() -> None:
     assert not cancel_timer(for_pid)
     assert not cancel_timer(send_after(pid, "late", 60.0))
     assert cancel_timer(for_name)
+
+
+async def listen() -> None:
+    """A body that waits for ever."""
+    await receive(lambda message: False)
+
+
+@pytest.mark.parametrize(
+    "tie",
+    [
+        pytest.param(lambda: Registry.register("registry", "key"), id="register a key"),
+        pytest.param(lambda: Table.new("table"), id="own a table"),
+        pytest.param(lambda: spawn(listen, link=True), id="spawn with a link"),
+        pytest.param(lambda: spawn_link(listen), id="spawn_link"),
+        pytest.param(lambda: Task.async_(listen), id="own a task"),
+        pytest.param(lambda: Counter.start_link(0), id="start_link"),
+        pytest.param(lambda: Supervisor.start_link([Counter.child_spec(0)]), id="start a supervisor"),
+        pytest.param(lambda: TaskSupervisor.async_("tasks", listen), id="linked task of a supervisor"),
+    ],
+)
+async def test_what_is_left_of_a_dead_process_can_tie_nothing_to_it(tie: Any) -> None:
+    """
+    A `finally` block of a killed process that registers, owns or links to something ends there, with the exit
+    reason: a key, a table or a child of the dead would never go away.
+    """
+    await Registry.start_link("registry")
+    await TaskSupervisor.start_link(name="tasks")
+    ended: list[Any] = []
+
+    async def work() -> None:
+        try:
+            await receive()
+        finally:
+            try:
+                made = tie()
+                ended.append(await made if inspect.isawaitable(made) else made)
+            except ProcessExit as leaving:
+                ended.append(leaving.reason)
+                raise
+
+    pid = spawn(work)
+    await settle()
+    before = len(self_pid().runtime.processes)  # type: ignore[attr-defined]
+    exit_signal(pid, "kill")
+    while zombies():
+        await asyncio.sleep(0.01)
+
+    assert ended == ["killed"]
+    assert pid.exit_reason == "killed"
+    assert Registry.count("registry") == 0
+    assert Table.whereis("table") is None
+    assert len(self_pid().runtime.processes) == before - 1  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemon_otp.child_spec import ChildSpec
-from lemon_otp.errors import BadChildSpec
+from lemon_otp.errors import BadArgument, BadChildSpec
 from lemon_otp.restarts import Backoff, RestartWindow, check_specs, disturbed_by, starts_again, stops_supervisor
 
 IDS = ["a", "b", "c", "d"]
@@ -130,3 +130,17 @@ def test_specs_that_contradict_each_other_are_refused(specs: list[object], auto_
     with pytest.raises(BadChildSpec) as refused:
         check_specs(specs, auto_shutdown)  # type: ignore[arg-type]
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize("field", ["initial_s", "max_s", "factor", "jitter"])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "soon", None, True])
+def test_a_backoff_of_nonsense_is_refused_where_it_is_written(field: str, value: object) -> None:
+    """A wait is a number from 0 on; jitter a share of it, from 0 to 1."""
+    with pytest.raises(BadArgument):
+        Backoff(**{field: value})  # type: ignore[arg-type]
+
+
+def test_more_jitter_than_the_whole_wait_is_refused() -> None:
+    """It would make the wait negative."""
+    with pytest.raises(BadArgument):
+        Backoff(jitter=1.5)

@@ -19,6 +19,7 @@ from lemon_otp import (
     ChildRunning,
     ChildSpec,
     Down,
+    DynamicSupervisor,
     Exit,
     GenServer,
     Ignore,
@@ -608,3 +609,31 @@ async def test_nonsense_in_a_function_of_children_is_told_where_the_supervisor_i
 
     assert refused.value.reason == ("start_spec", ("invalid_restart_type", "sometimes"))
     assert journal == []
+
+
+async def test_an_id_that_cannot_be_hashed_is_refused_before_a_supervisor_stumbles_over_it() -> None:
+    """In the caller, for every request, by either kind of supervisor; both go on with their children."""
+    journal: Journal = []
+    supervisor = await abc(journal)
+    dynamic = await DynamicSupervisor.start_link()
+    kept = await DynamicSupervisor.start_child(dynamic, child(journal, "kept"))
+    for request in (Supervisor.terminate_child, Supervisor.restart_child, Supervisor.delete_child):
+        with pytest.raises(BadArgument):
+            await request(supervisor, ["a"])  # type: ignore[arg-type]
+    with pytest.raises(BadArgument):
+        await DynamicSupervisor.terminate_child(dynamic, {})  # type: ignore[arg-type]
+    with pytest.raises(BadChildSpec) as refused:
+        child(journal, "a").replace(id=["a"])
+
+    assert refused.value.reason == ("invalid_id", ["a"])
+    assert [info.id for info in await Supervisor.which_children(supervisor)] == ["a", "b", "c"]
+    assert kept.alive
+
+
+@pytest.mark.parametrize(
+    "kind", [lambda: Supervisor.start_link([], backoff=5), lambda: DynamicSupervisor.start_link(backoff=5)]
+)
+async def test_a_backoff_that_is_none_is_refused_at_the_start(kind: Any) -> None:
+    """Not at the first restart, where it would end the supervisor."""
+    with pytest.raises(BadArgument):
+        await kind()

@@ -216,3 +216,16 @@ async def test_a_suspended_server_with_a_full_mailbox_does_not_spin() -> None:
     assert runtime.turns == before
     await sys.resume(pid)
     assert await call(pid, Read()) == 100
+
+
+async def test_statistics_are_started_stopped_or_read() -> None:
+    """Anything else is refused and leaves the numbers alone."""
+    server = await started(Counter, 0)
+    await sys.statistics(server, "start")
+    await call(server, Read())
+    with pytest.raises(BadArgument):
+        await sys.statistics(server, "reset")  # type: ignore[arg-type]
+    counted = await sys.statistics(server)
+
+    assert counted is not None
+    assert counted.messages_in == 1

@@ -282,3 +282,11 @@ async def test_a_counter_goes_up_by_whole_numbers_only() -> None:
             table.update_counter("a", by)  # type: ignore[arg-type]
 
     assert table.lookup("a") == [("a", 1)]
+
+
+async def test_a_table_with_an_heir_that_is_no_process_is_not_made() -> None:
+    """Its name stays free."""
+    with pytest.raises(BadArgument):
+        Table.new("heirless", heir="somebody")  # type: ignore[arg-type]
+
+    assert Table.whereis("heirless") is None

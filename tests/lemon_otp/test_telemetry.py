@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lemon_otp import AlreadyRegistered, NoRuntime, Runtime, telemetry
+from lemon_otp import AlreadyRegistered, BadArgument, NoRuntime, Runtime, exit_process, telemetry
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +125,36 @@ async def test_handlers_belong_to_a_runtime() -> None:
         nowhere.run(telemetry.attach, "x", ("a",), recorder(seen))
     telemetry.execute(("a",), {}, {})
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("event", ["a", (), ("a", 1), ["a"], None])
+async def test_an_event_that_is_no_tuple_of_words_is_refused(event: Any) -> None:
+    """It would never be heard; nothing is attached, of many events either."""
+    with pytest.raises(BadArgument):
+        telemetry.attach("h", event, recorder([]))
+    with pytest.raises(BadArgument):
+        telemetry.attach_many("h", [("a",), event], recorder([]))
+
+    assert telemetry.list_handlers() == []
+
+
+async def test_a_handler_that_could_not_be_called_is_refused() -> None:
+    """What is no function, and a coroutine function, which nobody would await."""
+
+    async def later(*event: Any) -> None:
+        """Never awaited."""
+
+    for handler in (None, "h", later):
+        with pytest.raises(BadArgument):
+            telemetry.attach("h", ("a",), handler)  # type: ignore[arg-type]
+
+
+async def test_a_handler_that_exits_is_detached_and_the_process_goes_on() -> None:
+    """An exit in a handler is a failure of the handler, not the end of whoever executed the event."""
+    seen: Seen = []
+    telemetry.attach("leaves", ("a",), lambda *event: exit_process("boom"))
+    telemetry.attach("stays", ("a",), recorder(seen))
+    telemetry.execute(("a",), {}, {})
+
+    assert len(seen) == 1
+    assert [entry.id for entry in telemetry.list_handlers()] == ["stays"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -27,10 +26,9 @@ async def stream(place: Place, fields: Fields) -> Any:
         place.world.log.append(Running(1))
         try:
             value = await task_value(Place(place.world, actor), body)
-        except (asyncio.CancelledError, GeneratorExit):
-            raise  # it was killed: as on the BEAM, nobody says that it stopped running
         except BaseException:
-            place.world.log.append(Running(-1))
+            if self_pid().alive:  # if it was killed nobody says that it stopped running, as on the BEAM
+                place.world.log.append(Running(-1))
             raise
         place.world.log.append(Running(-1))
         return value
