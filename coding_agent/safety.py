@@ -1,19 +1,21 @@
 """Edge. The tools of a session with everything that stands before them: permissions, checkpoints, sandbox."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
 from coding_agent.checkpoints.guarded_tools import Checkpoints, with_checkpoints
-from coding_agent.errors import BadUsage
+from coding_agent.errors import BadUsage, UnknownTool
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.session.options import Companion, ToolBinder
 from coding_agent.settings import Settings
+from coding_agent.settings.schema import EXTRA_TOOLS
 from coding_agent.settings.schema import MODES as STRICTEST_FIRST
-from coding_agent.tools import Workspace, browser_tool, default_tools
+from coding_agent.tools import Workspace, browser_tool, default_tools, execute_code_tool
 from lemon_agent import AgentTool, ToolError
 from lemon_otp import Pid
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 
 BROWSER: Final = "browser"
+BRIDGED: Final = frozenset({"read", "grep", "find", "ls", "web_fetch"})
+"""Tools that a script of `execute_code` may call."""
 OFFLINE: Final = "Refused: this program was started offline, and reaches no other machine. Work with what is here."
 
 
@@ -105,20 +109,48 @@ def guarded(settings: Settings, safety: Safety, gate: PermissionGate, *, readabl
     )
     workspace.shrinks_pictures = settings.images.auto_resize
     gate.watch(workspace)
-    tools = tuple(
-        _prefixed(tool, settings.shell_prefix) for tool in default_tools(str(settings.cwd), workspace=workspace)
-    )
+    extra = _known_extras(settings)
+    cwd = str(settings.cwd)
+    made = default_tools(cwd, workspace=workspace, hashlines="hashline_edit" in extra)
+    if "execute_code" in extra:
+        bridge = [tool for tool in made if tool.name in BRIDGED]
+        bridge = [_kept_here(tool) for tool in bridge] if settings.offline else bridge
+        permit = partial(_permitted, gate, count(1))
+        made.append(execute_code_tool(cwd, workspace=workspace, bridge_tools=bridge, permit=permit))
+    tools = tuple(_prefixed(tool, settings.shell_prefix) for tool in made)
     binders: tuple[ToolBinder, ...] = (partial(with_own_browser, str(settings.cwd), workspace),)
     if settings.offline:
         tools, binders = tuple(_kept_here(tool) for tool in tools), ()
     if not safety.checkpoints:
         return Guarded(tools, (gate.join, workspace.join), binders)
     checkpoints = Checkpoints()
+    watched = with_checkpoints(tools, workspace, checkpoints)
+    if "checkpoint" in extra:
+        from coding_agent.checkpoints.checkpoint_tool import checkpoint_tool
+
+        watched = (*watched, checkpoint_tool(workspace, checkpoints))
     return Guarded(
-        with_checkpoints(tools, workspace, checkpoints),
+        watched,
         (gate.join, workspace.join, checkpoints.join),
         (*binders, checkpoints.bind),
     )
+
+
+async def _permitted(gate: PermissionGate, numbers: Iterator[int], name: str, args: Mapping[str, Any]) -> str | None:
+    """Why a script may not call a tool; it is judged as if the model had."""
+    return await gate.decide(name, f"script-{next(numbers)}", args)
+
+
+def _known_extras(settings: Settings) -> tuple[str, ...]:
+    """The tools that were asked for beside the usual ones.
+
+    Raises:
+        UnknownTool: There is none of such a name.
+    """
+    unknown = [name for name in settings.extra_tools if name not in EXTRA_TOOLS]
+    if unknown:
+        raise UnknownTool(unknown, EXTRA_TOOLS)
+    return settings.extra_tools
 
 
 def with_own_browser(

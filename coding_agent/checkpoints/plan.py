@@ -4,7 +4,7 @@ A file is put back only when it is exactly as a tool of ours left it; whatever e
 is reported and left alone.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -99,6 +99,27 @@ def plan(
     commands = [each for each in undone if each.kind == "shell"]
     touched = {one.path for each in commands for one in each.files} - {step.path for step in steps}
     return Plan(steps, tuple(sorted(touched)), any(each.partial for each in commands))
+
+
+def plan_restore(
+    checkpoints: Sequence[Checkpoint],
+    chosen: Checkpoint,
+    paths: Collection[str],
+    look: Callable[[str], FileState | None],
+    has: Callable[[str], bool],
+) -> Plan:
+    """What to do to have files as they were before one call, whatever came after it.
+
+    Args:
+        checkpoints: All of the session, in the order they were begun.
+        chosen: One of them.
+        paths: Which of its files.
+        look: What stands at a path now; None for no plain file.
+        has: Is a content kept?
+    """
+    targets = {one.path: one.before for one in chosen.files if one.path in paths and one.before is not None}
+    left = _left_by(checkpoints)
+    return Plan(tuple(_step(path, target, left.get(path), look(path), has) for path, target in sorted(targets.items())))
 
 
 def _left_by(checkpoints: Iterable[Checkpoint]) -> dict[str, FileState | None]:

@@ -87,6 +87,9 @@ class _Finder:
             yield from self.fetch(args)
         elif tool == "browser":
             yield self.browse(args)
+        elif tool == "checkpoint":
+            action = str(args.get("action"))
+            yield Use(tool, f"{action} {args.get('checkpoint_id') or ''}".strip(), harmless=action in ("list", "diff"))
         else:
             yield Use(tool, main_text(args), harmless=tool in NOTES)
 

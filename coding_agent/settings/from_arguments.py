@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from coding_agent.settings.reading import read_settings
+from coding_agent.settings.schema import EXTRA_TOOLS
 from coding_agent.settings.values import Settings
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def flags_of(arguments: "Arguments") -> dict[str, Any]:
         "sandbox": arguments.sandbox,
         "offline": arguments.offline or None,
         "theme": arguments.theme,
+        "extraTools": tuple(name for name in arguments.tools or () if name in EXTRA_TOOLS) or None,
         "checkpoints": None if arguments.checkpoints else False,
         "contextFiles": None if arguments.context_files else False,
     }

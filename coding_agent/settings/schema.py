@@ -128,6 +128,9 @@ QUEUE_MODE: Final = one_of("one-at-a-time", "all")
 MODES: Final = ("plan", "ask", "edit", "full")
 """From the strictest on."""
 
+EXTRA_TOOLS: Final = ("checkpoint", "execute_code", "hashline_edit")
+"""Tools that somebody must ask for: with `extraTools`, or by name with `--tools`."""
+
 FIELDS: Final[Sequence[Field]] = (
     Field("defaultProvider", TEXT, meaning="who answers, with defaultModel"),
     Field("defaultModel", TEXT, meaning="the model's name, or PROVIDER/MODEL"),
@@ -180,6 +183,13 @@ FIELDS: Final[Sequence[Field]] = (
     Field("subagents.depth", WHOLE, "lower", 1, guards=True, meaning="floors of subagents"),
     Field("subagents.timeoutMs", WHOLE, default=None, meaning="the deadline of subagents when nobody names one"),
     Field("shellCommandPrefix", TEXT, meaning="put before every command"),
+    Field(
+        "extraTools",
+        TEXTS,
+        default=(),
+        variable="LEMON_EXTRA_TOOLS",
+        meaning="tools that are not offered else: checkpoint, execute_code, hashline_edit",
+    ),
     Field("images.autoResize", BOOL, "free", True, meaning="make pictures smaller before they are sent"),
     Field("images.blockImages", BOOL, "on", False, meaning="send no pictures"),
     Field("terminal.showImages", BOOL, "free", True, meaning="show pictures in the terminal"),

@@ -69,6 +69,7 @@ def typed(
         images=values.ImageChoices(auto_resize=of("images.autoResize"), block=of("images.blockImages")),
         display=_display(merged),
         offline=of("offline"),
+        extra_tools=tuple(of("extraTools")),
         shell_prefix=of("shellCommandPrefix"),
         resources=_resources(merged, choices),
         home=home,

@@ -160,6 +160,7 @@ class Settings:
         config_dir: Their folder for settings of this program.
         state_dir: Their folder for what it keeps.
         offline: No other machine is reached.
+        extra_tools: Tools that are offered beside the usual ones.
         shell_prefix: Is put before each command the model runs.
         trust: How things stand between the person and the project; None when nobody has looked.
         merged: Every setting by its name in a file, with where it came from.
@@ -193,6 +194,7 @@ class Settings:
     images: ImageChoices = field(factory=ImageChoices, kw_only=True)
     display: DisplayChoices = field(factory=DisplayChoices, kw_only=True)
     offline: bool = field(default=False, kw_only=True)
+    extra_tools: tuple[str, ...] = field(default=(), kw_only=True)
     shell_prefix: str | None = field(default=None, kw_only=True)
     resources: ResourceChoices = field(factory=ResourceChoices, kw_only=True)
     home: Path = field(factory=Path.home, kw_only=True)

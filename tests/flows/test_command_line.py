@@ -133,6 +133,26 @@ def test_only_the_tools_that_are_named_are_offered(machine: Machine):
     assert "fly" in refused.stderr
 
 
+def test_further_tools_are_offered_when_they_are_asked_for(machine: Machine):
+    """By name with `--tools`, or by the setting; else nobody has them, and a name there is not is refused."""
+    write = '@tool write {"path": "a.txt", "content": "one"}'
+    back = '@turn\n@tool checkpoint {"action": "restore", "checkpoint_id": "c00000001"}\n@turn\n@text done'
+    script = f"{write}\n{back}"
+    assert machine.run(*ECHO, "-p", script).stdout == "done\n"
+    assert (machine.project / "a.txt").exists()
+    (machine.project / "a.txt").unlink()
+    assert machine.run(*ECHO, "--tools", "write,checkpoint", "-p", script).stdout == "done\n"
+    assert not (machine.project / "a.txt").exists()
+    machine.extra_env["LEMON_EXTRA_TOOLS"] = "execute_code"
+    code = '@tool execute_code {"script": "6 * 7"}\n@turn\n@text done'
+    done = machine.run(*ECHO, "--json", "-p", code)
+    assert '"42' in done.stdout
+    machine.extra_env["LEMON_EXTRA_TOOLS"] = "flying"
+    refused = machine.run(*ECHO, "-p", "hi")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "flying" in refused.stderr
+
+
 def test_events_as_lines_have_their_mode(machine: Machine):
     """`--mode json` is `--json`."""
     done = machine.run(*ECHO, "--mode", "json", "-p", "hi")
