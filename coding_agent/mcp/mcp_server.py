@@ -97,13 +97,7 @@ class GetClient(Request["Any"]):
 
 @frozen
 class Reconnect:
-    """Connect anew now, whatever was decided before; a connection that stands is closed first.
-
-    Attributes:
-        server: Only this one of several; None for all.
-    """
-
-    server: str | None = None
+    """Connect anew now, whatever was decided before; a connection that stands is closed first."""
 
 
 @frozen
@@ -206,6 +200,7 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
                 else:
                     state.connect_again = True
                     _leave(state)
+                    _become(state, "checking")  # whoever asks for it waits for the new one
             case Suspect(client) if client is state.client and state.connection is not None and state.state == "ready":
                 _become(state, "checking")
                 send(state.connection, Refresh())
@@ -213,12 +208,12 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
 
     async def handle_info(self, message: Any, state: Running) -> Told:
         match message:
-            case Connected(connection, client, offer) if connection == state.connection:
+            case Connected(connection, client, offer) if connection == state.connection and not state.connect_again:
                 state.client, state.offer, state.error = client, offer, None
                 state.ready_at_s = monotonic_s()
                 _answer(state, client)
                 _become(state, "ready")
-            case Offered(connection, offer) if connection == state.connection:
+            case Offered(connection, offer) if connection == state.connection and not state.connect_again:
                 state.offer = offer
                 _answer(state, state.client)
                 _become(state, "ready")

@@ -15,7 +15,7 @@ from coding_agent.events import CommandsUpdate
 from coding_agent.mcp import mcp_supervisor
 from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.mcp_server import CONNECT_S, Changed, Reconnect, Start, start_server
+from coding_agent.mcp.mcp_server import CONNECT_S, Changed, Start, start_server
 from coding_agent.mcp.names import PREFIX
 from coding_agent.mcp.server_tools import agent_tools
 from coding_agent.mcp.standing import Reachable, Standing, Status
@@ -188,10 +188,6 @@ class McpToolbox(GenServer[Contents, Any, Any, Held]):
             case Joined(session) if state.session is None or not state.session.alive:
                 _watch(state, session)
                 _hand_over(state)
-            case Reconnect(wanted):
-                for name, server in state.standing.servers.items():
-                    if wanted in (None, name):
-                        cast(server.address, message)
         return NoReply(state)
 
     async def handle_info(self, message: Any, state: Held) -> NoReply[Held] | Stop[Held]:

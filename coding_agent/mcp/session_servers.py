@@ -131,9 +131,11 @@ def reconnect_servers(options: SessionOptions, server: str | None = None) -> tup
     names = () if found is None or found.standing is None else tuple(found.standing.servers)
     if server is not None and server not in names:
         raise BadUsage(f"there is no MCP server {server!r} here; known are: {', '.join(names) or 'none'}")
-    if found is not None and found.toolbox:
-        cast(found.toolbox, Reconnect(server))
-    return names if server is None else (server,)
+    wanted = names if server is None else (server,)
+    if found is not None and found.standing is not None:
+        for name in wanted:
+            cast(found.standing.servers[name].address, Reconnect())
+    return wanted
 
 
 def status_to_json(status: Status) -> dict[str, Any]:

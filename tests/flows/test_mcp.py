@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.coding_agent.mcp.support import LIGHT
+from tests.coding_agent.mcp.support import ASKING, LIGHT
 from tests.flows.hosts import PATIENCE_S, Machine
+from tests.flows.rpc_clients import RpcClient, text_of
 
 ASK = '@tool mcp__light__echo {"a": 1}\n@turn\n@text done'
 
@@ -151,3 +152,48 @@ def test_servers_go_with_the_host_however_it_ends(machine: Machine, how: signal.
     host.finish()
 
     eventually(lambda: servers_of(machine) == [])
+
+
+def test_a_client_of_the_rpc_protocol_sees_and_uses_what_servers_have(machine: Machine):
+    """Their state, their prompts among the commands, addresses to complete; one connected anew by name."""
+    configure(machine.project, asking={"command": sys.executable, "args": [str(ASKING)]}, light=light())
+    client = RpcClient(machine, "--trust")
+    try:
+        client.run("/mcp__asking__nothing as it stands")
+        states = {server["name"]: server for server in client.ask("get_mcp")["servers"]}
+        assert [states[name]["state"] for name in ("asking", "light")] == ["ready", "ready"]
+        assert states["asking"]["resources"] == ["notes://today"]
+        assert states["asking"]["templates"] == ["notes://{day}/all"]
+        names = {command["name"]: command for command in client.ask("get_commands")["commands"]}
+        assert names["mcp__asking__review"]["source"] == "mcp"
+        assert client.ask("complete_files", prefix="asking:")["paths"] == ["asking:notes://today"]
+
+        assert client.ask("reconnect_mcp", name="light") == {"servers": ["light"]}
+        assert "no MCP server 'nobody' here; known are: asking, light" in client.refused("reconnect_mcp", name="nobody")
+        assert client.ask("reconnect_mcp") == {"servers": ["asking", "light"]}
+
+        end = client.run("/mcp__asking__review a.py dry")
+        said = [text_of(message) for message in end["messages"] if message["role"] == "user"]
+        assert said == ["Review a.py in a dry tone."]
+        assert "needs file" in client.refused("prompt", message="/mcp__asking__review")
+        end = client.run("Do @asking:notes://today")
+        (read,) = [text_of(message) for message in end["messages"] if message["role"] == "user"]
+        assert read.startswith("Do @asking:notes://today")
+        assert "Buy milk." in read
+    finally:
+        client.kill()
+
+
+def test_a_server_that_hangs_keeps_no_host_waiting(machine: Machine):
+    """The session is there at once; the first prompt waits its short time, and says who is late."""
+    configure(machine.project, mute={"command": sys.executable, "args": ["-c", "import time; time.sleep(1000)"]})
+    client = RpcClient(machine, "--trust")
+    try:
+        assert client.ask("get_mcp")["servers"][0]["state"] == "connecting"
+        client.run("hello")
+        told = [message for message in client.seen if message["type"] == "extension_ui_request"]
+        assert [message["message"] for message in told if message["method"] == "notify"][-1:] == [
+            "MCP: mute has not answered yet; its tools come when it does"
+        ]
+    finally:
+        client.kill()

@@ -109,6 +109,7 @@ async def test_a_folder_beside_the_working_folder_is_worked_in(connection, tmp_p
         "session/new", cwd=connection.cwd, mcpServers=[server], additionalDirectories=[str(other)]
     )
     session = opened["result"]["sessionId"]
+    await connection.until(lambda message: "mcp__asking__review" in json.dumps(message))  # the server is there
 
     words = f'@tool read {{"path": "{other}/a.txt"}}\n@turn\n@tool write {{"path": "{other}/b.txt", "content": "x"}}\n'
     answer = await said(connection, session, f"{words}@turn\n@tool mcp__asking__folders\n@turn\n@text done")
@@ -185,3 +186,29 @@ async def test_a_server_that_fails_is_told_as_a_thought(connection):
     assert answer == {"stopReason": "end_turn"}
     thoughts = [message for message in connection.written if "agent_thought_chunk" in json.dumps(message)]
     assert "MCP: gone is not connected: it could not be started" in json.dumps(thoughts)
+
+
+async def test_a_servers_question_is_a_form_of_the_editor(connection):
+    """From the server's tool through the session to the person, and back."""
+    await connection.ask("initialize", protocolVersion=1, clientCapabilities={"elicitation": {"form": {}}})
+    server = {"name": "asking", "command": sys.executable, "args": [str(ASKING)], "env": []}
+    opened = await connection.ask("session/new", cwd=connection.cwd, mcpServers=[server])
+    await connection.until(lambda message: "mcp__asking__review" in json.dumps(message))  # it is there
+    number = await connection.post(
+        "session/prompt",
+        sessionId=opened["result"]["sessionId"],
+        prompt=text("@tool mcp__asking__order\n@turn\n@text done"),
+    )
+
+    seen: list[str] = []
+    for answer in ("Answer", "Ann", "3", "large", "Yes"):
+        form = await connection.until(
+            lambda message: message.get("method") == "elicitation/create" and message["id"] not in seen
+        )
+        seen.append(form["id"])
+        fits("CreateElicitationRequest", form["params"])
+        await connection.send(id=form["id"], result={"action": "accept", "content": {"answer": answer}})
+    ended = await connection.until(lambda message: message.get("id") == number)
+
+    assert ended["result"] == {"stopReason": "end_turn"}
+    assert '\\"count\\":3,\\"size\\":\\"large\\"' in json.dumps(connection.written)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from coding_agent.terminal.blocks import Block, Notice, Prose, UserSaid
+from coding_agent.terminal.blocks import Block, Notice, Prose, Report, UserSaid
 from coding_agent.terminal.conversation import Conversation, not_in
 from coding_agent.terminal.options import TerminalOptions, options_from
 from coding_agent.terminal.questions import Question
@@ -198,3 +198,34 @@ def test_the_environment_says_what_the_terminal_can(environ, flag, colour, plain
 
     assert (options.colour, options.plain) == (colour, plain)
     assert options.history_file == Path("/h/.local/state/lemon/history")
+
+
+async def test_mcp_servers_are_shown_and_connected_anew_by_name(talk):
+    """What each has is counted; with `reconnect` the host is asked for one, or for all."""
+    talk.channel.answers["get_mcp"] = {
+        "servers": [
+            {"name": "a", "state": "ready", "tools": ["x", "y"], "resources": ["r"], "templates": [], "prompts": ["p"]},
+            {"name": "b", "state": "failed", "error": "it ended", "tools": []},
+        ]
+    }
+    talk.channel.answers["reconnect_mcp"] = {"servers": ["b"]}
+
+    for typed in ("/mcp", "/mcp reconnect b", "/mcp reconnect", "/mcp b"):
+        await talk.submit(typed)
+
+    report = next(block for block in talk.front.blocks if isinstance(block, Report))
+    assert report.rows == (("a", "ready, 2 tools, 1 resource, 1 prompt"), ("b", "failed, it ended"))
+    asked = [command for command in talk.channel.sent if command["type"] == "reconnect_mcp"]
+    assert [command.get("name") for command in asked] == ["b", None]
+    notices = [block.text for block in talk.front.blocks if isinstance(block, Notice)]
+    assert notices[-3:] == ["connecting anew: b", "connecting anew: b", "give /mcp alone, or /mcp reconnect [NAME]"]
+
+
+async def test_commands_are_asked_for_again_when_there_are_others(talk):
+    """An MCP server has got another prompt: it completes from then on."""
+    talk.channel.answers["get_commands"] = {"commands": [{"name": "mcp__a__new", "source": "mcp"}]}
+
+    talk.channel.say({"type": "commands_update"})
+    await settle()
+
+    assert [command["name"] for command in talk.commands] == ["mcp__a__new"]
