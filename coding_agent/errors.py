@@ -30,6 +30,7 @@ CodingAgentError
 │   ├── UnsupportedVersion   a session in a format newer than ours
 │   ├── SessionTooLarge      refused before reading, so that memory is not exhausted
 │   ├── SessionLocked        another writer has it open; `holder_pid` says which
+│   ├── SessionIdTaken       a session with the same id, of another file, runs here
 │   ├── SessionReadOnly      it can be read but not appended to
 │   ├── SessionClosed        its manager was closed
 │   ├── SessionWriteFailed   an entry did not reach the disk; it is kept and tried again with the next one
@@ -405,6 +406,25 @@ class SessionLocked(SessionError):
         who = "another process" if self.holder_pid is None else f"process {self.holder_pid}"
         where = f" on {self.holder_host}" if self.holder_host else ""
         return f"in use by {who}{where}; close it there, or fork the session"
+
+
+@define(eq=False)
+class SessionIdTaken(SessionError):
+    """A session with the id of this one runs here already, from another file: one is a copy of the other.
+
+    Nothing was written to either.
+
+    Attributes:
+        session_id: What both headers say.
+    """
+
+    session_id: str
+
+    def problem(self) -> str:
+        return (
+            f"it is a copy of a session that is open here, both have the id {self.session_id}; close that one, or give "
+            f"this one an id of its own with `sessions fork {self.path}` and open the fork"
+        )
 
 
 @define(eq=False)

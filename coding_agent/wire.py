@@ -130,8 +130,9 @@ def _body(event: AgentEvent | SessionNotice, deltas: bool) -> dict[str, Any]:
             }
         case TurnEnd(message, results):
             return {"message": message_to_json(message), "toolResults": [message_to_json(result) for result in results]}
-        case AgentEnd(messages, outcome, reason):
-            return {"messages": [message_to_json(m) for m in messages], "outcome": outcome, "reason": plain(reason)}
+        case AgentEnd(messages, outcome, reason, will_retry=will_retry):
+            told = {"messages": [message_to_json(m) for m in messages], "outcome": outcome, "reason": plain(reason)}
+            return {**told, "willRetry": True} if will_retry else told
         case ErrorEvent(reason):
             return {"reason": plain(reason)}
         case Canceled(reason):

@@ -173,6 +173,8 @@ class AgentEnd:
     """What ended it, when the outcome alone does not say: a stable string, a tuple starting with one, an exception."""
     error: BaseException | None = field(default=None, eq=False)
     """The exception behind an outcome of "error", where there is one, such as a classified failure of a provider."""
+    will_retry: bool = False
+    """Whoever keeps the conversation mends it now and goes on with another run by itself; no agent says so."""
 
 
 @frozen

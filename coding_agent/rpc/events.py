@@ -71,9 +71,9 @@ class EventWriter:
         match what:
             case AgentStart():
                 self.running = True
-            case AgentEnd():
+            case AgentEnd() as what:
                 self.running = False
-                return [{**told, "willRetry": False}]
+                return [{**told, "willRetry": what.will_retry}]
             case ErrorEvent(reason) | Canceled(reason):
                 return [told, *self._end_of_run(str(reason))]
             case Settled():

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import evolve
 
 from coding_agent import session_registry
-from coding_agent.errors import SessionError
+from coding_agent.errors import SessionError, SessionIdTaken
 from coding_agent.events import SessionReset
 from coding_agent.session import protocol, time_limit
 from coding_agent.session.already_spent import resume_account
@@ -17,7 +17,19 @@ from coding_agent.session.retrying import Retries
 from coding_agent.storage.locations import new_session_file
 from coding_agent.storage.session_manager import SessionManager
 from lemon_agent import Agent, AgentOptions, agent_registry, subagent_supervisor
-from lemon_otp import NoRegistry, Pid, Registry, at_exit, frozen, link, monitor, self_pid, send, send_after
+from lemon_otp import (
+    AlreadyStarted,
+    NoRegistry,
+    Pid,
+    Registry,
+    at_exit,
+    frozen,
+    link,
+    monitor,
+    self_pid,
+    send,
+    send_after,
+)
 
 AGENT_ROLE = "main"
 REGISTER_RETRY_S = 0.05
@@ -53,8 +65,14 @@ def register_again(state: Conversation) -> None:
 
 
 async def begin(options: SessionOptions, store: SessionManager) -> Conversation:
-    """Start the agent where the file leaves off and register the session; the calling process is the session's."""
+    """Start the agent where the file leaves off and register the session; the calling process is the session's.
+
+    Raises:
+        SessionIdTaken: A session of another file has the same id. Nothing was written.
+    """
     session_id = store.header.id
+    if session_registry.lookup(session_id) is not None:
+        raise SessionIdTaken(store.path, session_id)
     me, retries = self_pid(), Retries(enabled=options.stream_options.max_retries != 0)
     owner_watch = None if options.owner is None else monitor(options.owner)
     resume_account(options.account, store)
@@ -67,7 +85,7 @@ async def begin(options: SessionOptions, store: SessionManager) -> Conversation:
     messages = (*context.messages, *repaired)
     agent = await _start_agent(
         options,
-        session_id,
+        store,
         agent_options(
             options, session_id, model, level, active, messages, lambda notice: send(me, protocol.Tell(notice)), retries
         ),
@@ -82,10 +100,14 @@ async def begin(options: SessionOptions, store: SessionManager) -> Conversation:
     )
 
 
-async def _start_agent(options: SessionOptions, session_id: str, settings: AgentOptions) -> Pid:
+async def _start_agent(options: SessionOptions, store: SessionManager, settings: AgentOptions) -> Pid:
     """The session's agent: its own, or, for a session that is a subagent, one that is listed with its parent's."""
+    session_id = store.header.id
     if options.agent_key is None:
-        agent = await Agent.start_link(settings, name=agent_registry.via((session_id, AGENT_ROLE, 0)))
+        try:
+            agent = await Agent.start_link(settings, name=agent_registry.via((session_id, AGENT_ROLE, 0)))
+        except AlreadyStarted as failed:  # both were started at one time
+            raise SessionIdTaken(store.path, session_id) from failed
         assert agent is not None
         return agent
     agent = await subagent_supervisor.start_subagent(

@@ -1,11 +1,12 @@
 """Edge. A session's conversation is made shorter: begun, judged by its outcome, and what waited for it goes on.
 
 Three things ask for it: a person, the size of the conversation before a prompt or after a run, and a provider that
-refused it as too long. In the last case the end of the run is held back: when the compaction makes room, the run goes
-on as if nothing had happened, once; else its end is told as it was.
+refused it as too long. In the last case the end of the run is told first, as one that is tried again; when the
+compaction makes room another run goes on from where it stood, once; else the session settles with the error.
 """
 
 from functools import partial
+from typing import TypeGuard
 
 from coding_agent.errors import CompactionError, NothingToCompact, SessionError
 from coding_agent.events import CompactionEnd, CompactionStart
@@ -30,7 +31,7 @@ def wanted(state: Conversation) -> bool:
     )
 
 
-def overflowed(terminal: object) -> bool:
+def overflowed(terminal: object) -> TypeGuard[AgentEnd]:
     """Did a run end because the model refused the conversation as too long?"""
     if not isinstance(terminal, AgentEnd) or terminal.outcome != "error" or not terminal.messages:
         return False
@@ -38,8 +39,17 @@ def overflowed(terminal: object) -> bool:
     return isinstance(last, AssistantMessage) and is_context_overflow(last.error_message or "")
 
 
-async def begin(state: Conversation, trigger: Trigger, instructions: str | None = None) -> CompactionError | None:
-    """Start a compaction; the reason when there is nothing to do or nothing that would help. The phase changes."""
+async def begin(
+    state: Conversation, trigger: Trigger, instructions: str | None = None, *, told_before: AgentEnd | None = None
+) -> CompactionError | None:
+    """Start a compaction; the reason when there is nothing to do or nothing that would help. The phase changes.
+
+    Args:
+        state: Of the session.
+        trigger: What asks for it.
+        instructions: What a person wants of the summary.
+        told_before: Told in front of the beginning, when there is one.
+    """
     settings, window = state.options.compaction, state.model.context_window
     overhead = _overhead(state)
     try:
@@ -70,6 +80,8 @@ async def begin(state: Conversation, trigger: Trigger, instructions: str | None 
         return CompactionError(f"no summary can be made now: {error}")
     state.job, state.phase = job, "compaction"
     state.compaction = state.compaction.started(trigger)
+    if told_before is not None:
+        state.notify(told_before)
     state.notify(CompactionStart(trigger, plan.tokens_before))
     if trigger == "overflow":
         _report_recovery("attempt", state, job, "overflow")

@@ -17,7 +17,7 @@ from coding_agent.session.retrying import Retries
 from coding_agent.session.summary_job import SummaryJob
 from coding_agent.session.writes import PendingWrites, Write, WriteCustomMessage, WriteMessage
 from coding_agent.storage.session_manager import SessionManager
-from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, Canceled, ErrorEvent, MessageEnd, MessageStart
+from lemon_agent import Agent, AgentEnd, AgentEvent, AgentTool, MessageEnd, MessageStart
 from lemon_ai import AssistantMessage, Model
 from lemon_otp import Caller, MonitorRef, Pid, monotonic_s, wall_ms
 
@@ -40,7 +40,7 @@ class Conversation:
         owner_watch: Notices the end of the process the session lives for.
         news: What came while it could start no run; the next one begins with it.
         handed_on: News that the agent has in its queue; whatever its run did not come to starts another.
-        held_back: A prompt that waits for a compaction, or the end of a run that a compaction may yet save.
+        held_back: A prompt that waits for a compaction, or the end of a run that is tried again behind one.
         after_run: How a run ended that is followed by a compaction: its outcome and reason, told once that is done.
         commands: What the user ran during a run; stored once it is over, so that it stands in no turn.
         retries: The tries of the model call that is going on.
@@ -70,7 +70,7 @@ class Conversation:
     owner_watch: MonitorRef | None = None
     news: list[CustomMessage] = field(factory=list)
     handed_on: list[CustomMessage] = field(factory=list)
-    held_back: protocol.Prompt | AgentEnd | ErrorEvent | Canceled | None = None
+    held_back: protocol.Prompt | AgentEnd | None = None
     after_run: tuple[str, Any] | None = None
     commands: list[BashExecutionMessage] = field(factory=list)
     retries: Retries = field(factory=Retries)

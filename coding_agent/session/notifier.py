@@ -57,15 +57,15 @@ class Notifier:
     def broadcast(self, event: SessionEvent) -> None:
         """Hand `event` to every subscriber, direct listeners first. Never waits, never raises for a dead one.
 
-        An event that ends a run also ends the streams: each yields it once more, bare, as its terminal event. Direct
-        listeners stay subscribed.
+        An event that ends a run also ends the streams, unless another run follows by itself: each yields it once more,
+        bare, as its terminal event. Direct listeners stay subscribed.
         """
         self.under_way.saw(event.event)
         for pid, _ in self.event_listeners:
             send(pid, event)
         if self.event_streams:
             self._fan.push(event)
-            if isinstance(event.event, ENDS):
+            if isinstance(event.event, ENDS) and not (isinstance(event.event, AgentEnd) and event.event.will_retry):
                 self.complete_streams(event.event)
 
     def complete_streams(self, terminal: AgentEnd | ErrorEvent | Canceled) -> None:

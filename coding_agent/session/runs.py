@@ -1,7 +1,7 @@
 """Edge. A session's run, from the prompt to the moment the session has settled: begun, judged by its end, followed up.
 
-Everything is stored before its end is told. A run that a compaction may save goes on as if nothing had happened; one
-that leaves no room for the next is followed by a compaction; news that came too late for it begins another.
+Everything is stored before its end is told. A run that was refused as too long is followed by a compaction and another
+run; one that leaves no room for the next by a compaction; news that came too late for it begins another.
 """
 
 from collections.abc import Mapping
@@ -46,14 +46,20 @@ async def start(state: Conversation, prompt: protocol.Prompt | None, said: Mappi
 
 
 async def over(state: Conversation, terminal: Terminal) -> None:
-    """The agent's run has ended: tell so, unless a compaction may let it go on."""
+    """The agent's run has ended: tell so, and go on with another one where a compaction may let it."""
     settings = state.options.compaction
     if compacting.overflowed(terminal) and state.compaction.decide("overflow", settings) == "compact":
         await state.flush()
-        if await compacting.begin(state, "overflow") is None:
+        if await compacting.begin(state, "overflow", told_before=evolve(terminal, will_retry=True)) is None:
             state.held_back = terminal
             return
     await finish(state, terminal)
+
+
+async def give_up(state: Conversation, terminal: AgentEnd) -> None:
+    """No compaction has helped a run whose end was told: who streams hears the end, and the session settles with it."""
+    state.notifier.complete_streams(terminal)
+    await settle(state, terminal.outcome, terminal.reason)
 
 
 async def finish(state: Conversation, terminal: Terminal) -> None:

@@ -66,10 +66,10 @@ class Session(GenServer[SessionOptions, Any, Any, Conversation]):
     async def init(self, options: SessionOptions) -> Conversation | Stop[Conversation]:
         try:
             store = open_store(options)
+            beginning.close_with_process(store)
+            return await beginning.begin(options, store)
         except SessionError as error:  # a matter of the file, not a fault: whoever starts us is told
             return Stop(error)
-        beginning.close_with_process(store)
-        return await beginning.begin(options, store)
 
     async def handle_call(self, message: Any, caller: Caller, state: Conversation) -> Answer:
         try:
@@ -357,9 +357,9 @@ async def _summary_written(state: Conversation, written: SummaryWritten) -> None
             if after is not None:
                 state.notify(Settled(*after, len(state.next_turn)))
             await (runs.settle(state, "aborted") if written.job.cancelled else runs.begin(state, waiting))
-        case AgentEnd() | ErrorEvent() | Canceled() if answer.error_message:
-            await runs.finish(state, waiting)
-        case AgentEnd() | ErrorEvent() | Canceled():
+        case AgentEnd() if answer.error_message:
+            await runs.give_up(state, waiting)
+        case AgentEnd():
             state.phase = "turn"
             await state.forget_failure()
             await Agent.continue_(state.agent)

@@ -34,7 +34,7 @@ def test_the_tree_in_the_docstring_is_the_tree():
         if not name:
             continue
         depth = (len(line) - len(line.lstrip("│├└─ "))) // 4
-        drawn[name] = stack[depth - 1] if depth else "Exception"
+        drawn[name] = stack[depth - 1] if depth else "SpeaksForItself"
         stack[depth:] = [name]
     real = {
         name: cls.__base__.__name__

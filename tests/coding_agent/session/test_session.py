@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from coding_agent import client, session_registry, session_supervisor
-from coding_agent.errors import SessionBusy, SessionLocked, SessionNotRunning, UnknownTool
+from coding_agent.errors import SessionBusy, SessionIdTaken, SessionLocked, SessionNotRunning, UnknownTool
 from coding_agent.events import SavePoint, SessionEvent, Settled
 from coding_agent.session import protocol
 from coding_agent.session_supervisor import start_session, stop_session
@@ -23,7 +24,7 @@ from lemon_agent import (
 )
 from lemon_ai import get_text
 from lemon_ai.testing import Call, Delay, Fail, Say, ScriptedModel
-from lemon_otp import NotFound, exit_signal, info, monitor, receive, self_pid, spawn
+from lemon_otp import NotFound, Pid, Task, exit_signal, info, monitor, receive, self_pid, spawn
 from lemon_otp.testing import settle
 from tests.coding_agent.session.conftest import kinds
 
@@ -514,3 +515,38 @@ async def test_a_dead_agent_ends_its_session_and_says_so(host):
     assert [event.event.type for event in events][-2:] == ["error", "settled"]
     assert down.reason == ("agent_down", "killed")
     assert not [event for event in events if isinstance(event.event, TurnEnd)]
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one after the other", "at one time"])
+async def test_a_copy_of_a_session_that_runs_is_refused_in_words_that_help(host, at_once):
+    """
+    Two files have one id in their headers, as when one was copied by hand: the first is opened, the second is refused
+    with what to do, nothing is written to it, and it can be opened once the first is closed.
+    """
+    first = await host.session("One.")
+    await host.run(first, "hello")
+    options = await host.options(ScriptedModel("Two."))
+    file = Path((await client.get_state(first)).file)
+    copy = file.with_name("copy.jsonl")
+    copy.write_bytes(file.read_bytes())
+    if at_once:
+        await stop_session(first)
+
+        async def outcome(path: Path) -> object:
+            try:
+                return await start_session(evolve(options, session_file=path), restart="transient")
+            except SessionIdTaken as error:
+                return error
+
+        tried = await Task.await_many([Task.async_(outcome, each) for each in (file, copy)])
+        refused, running = sorted(tried, key=lambda one: isinstance(one, Pid))
+    else:
+        with pytest.raises(SessionIdTaken) as caught:
+            await start_session(evolve(options, session_file=copy))
+        refused, running = caught.value, first
+
+    assert isinstance(refused, SessionIdTaken)
+    assert f"sessions fork {refused.path}" in str(refused)
+    assert len(copy.read_bytes().splitlines()) == len(file.read_bytes().splitlines())
+    await stop_session(running)
+    await start_session(evolve(options, session_file=refused.path))

@@ -192,8 +192,8 @@ async def test_a_conversation_too_long_for_another_model_is_compacted_before_the
 @pytest.mark.requirement("BR-039")
 async def test_a_run_refused_as_too_long_goes_on_after_a_compaction(host):
     """
-    The provider refuses the conversation: it is compacted and the run goes on, once; the subscriber sees one terminal
-    event, that of the run that worked.
+    The provider refuses the conversation: the end of the run is told as one that is tried again, then comes the
+    compaction, then a run that goes on from there. A stream ends with the run that worked.
     """
     recovery = ("coding_agent", "session", "overflow_recovery")
     heard = []
@@ -207,11 +207,32 @@ async def test_a_run_refused_as_too_long_goes_on_after_a_compaction(host):
 
     events = await host.run(session, "second")
 
-    assert [event.event.outcome for event in events if isinstance(event.event, AgentEnd)] == ["completed"]
+    ends = [event.event for event in events if isinstance(event.event, AgentEnd)]
+    assert [(end.outcome, end.will_retry) for end in ends] == [("error", True), ("completed", False)]
+    assert order_of(events) == [
+        "agent_start", "agent_end", "compaction_start", "compaction_end", "agent_start", "agent_end", "settled",
+    ]  # fmt: skip
     assert [event.event.reason for event in events if isinstance(event.event, CompactionStart)] == ["overflow"]
     assert [stage for stage, _ in heard] == ["attempt", "success"]
     assert set(heard[1][1]) == {"session_id", "provider", "model", "reason", "duration_ms"}
     assert said(await client.get_messages(session))[-1] == "Made it."
+
+
+@pytest.mark.parametrize("summary", [Say("The summary."), Fail("auth")], ids=["it helps", "there is none"])
+async def test_a_stream_ends_with_the_last_run_of_a_prompt(host, summary):
+    """The end of a run that is tried again does not end it; where no compaction helps, the end that was told does."""
+    session = await host.session(LONG, [Fail("context")], [summary], "Made it.", compaction=SMALL)
+    await host.run(session, "first")
+    stream = await client.subscribe_stream(session, self_pid())
+
+    events = await host.run(session, "second")
+
+    streamed = [event async for event in stream.events()]
+    helped = isinstance(summary, Say)
+    assert events[-1].event.outcome == ("completed" if helped else "error")
+    assert isinstance(streamed[-1], AgentEnd)
+    assert kinds(events).count("agent_end") == (2 if helped else 1)
+    assert "compaction_end" in kinds(streamed[:-1])
 
 
 @pytest.mark.requirement("BR-039", "BR-046")
@@ -222,7 +243,9 @@ async def test_a_second_refusal_is_told_as_it_is(host):
 
     events = await host.run(session, "second")
 
-    assert [event.event.outcome for event in events if isinstance(event.event, AgentEnd)] == ["error"]
+    ends = [event.event for event in events if isinstance(event.event, AgentEnd)]
+    assert [(end.outcome, end.will_retry) for end in ends] == [("error", True), ("error", False)]
+    assert events[-1].event.outcome == "error"
     assert kinds(events).count("compaction_start") == 1
 
 
