@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from benches.agent import NOOP, TURNS, Tools, _agent, _measure, _run
+from coding_agent import event_names
 from coding_agent.application import APPLICATION
-from coding_agent.measuring.steps import EVENTS, Steps
+from coding_agent.measuring.steps import Steps
 from coding_agent.metrics import Metrics
 from coding_agent.observer.feed import encoded
 from coding_agent.observer.observer import observe
@@ -39,6 +40,13 @@ from lemon_otp import (
 )
 
 Row = dict[str, object]
+
+STEP_EVENTS = (
+    event_names.RUN_START, event_names.RUN_STATE, event_names.RUN_END,
+    event_names.TOOL_START, event_names.TOOL_ENTERED, event_names.TOOL_END, event_names.TOOL_ERROR,
+    event_names.CALL_START, event_names.CALL_STOP, event_names.SUBAGENT_START,
+)  # fmt: skip
+"""What steps are made of."""
 
 PROCESSES = 5_000
 POKED = 200
@@ -141,7 +149,7 @@ async def _stepped() -> Row:
     agent = await _agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
     said: list[Any] = []
-    telemetry.attach_many("bench", EVENTS, lambda event, measured, told, _: said.append((event, measured, told)))
+    telemetry.attach_many("bench", STEP_EVENTS, lambda event, measured, told, _: said.append((event, measured, told)))
     await _run(agent)
     telemetry.detach("bench")
     turns = []
@@ -198,7 +206,8 @@ async def _frames() -> list[Row]:
             browser = await driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             page = await browser.new_page(viewport={"width": 1440, "height": 900})
             await page.goto(url)
-            await page.wait_for_function("document.getElementById('shown').textContent.startsWith('5,0')")
+            while not (await page.text_content("#shown") or "").startswith("5,0"):
+                await asyncio.sleep(0.01)
             frames = sorted(await page.evaluate(SCROLL))
             keys = sorted(await page.evaluate(TYPE))
             await browser.close()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import define
 
+from coding_agent import event_names
 from coding_agent.measuring.steps import Step, Steps
 from lemon_otp import Pid, introspect, is_orderly, telemetry, wall_ms
 
@@ -15,20 +16,20 @@ STEPS_HANDLER: Final = "coding_agent.observer.steps"
 HISTORY_HANDLER: Final = "coding_agent.observer.history"
 LAG_HANDLER: Final = "coding_agent.observer.lag"
 
-HISTORY_EVENTS: Final[Mapping[tuple[str, ...], str]] = {
-    ("lemon_otp", "supervisor", "restart"): "restart",
-    ("lemon_otp", "supervisor", "start_error"): "start error",
-    ("lemon_otp", "supervisor", "give_up"): "gave up",
-    ("lemon_otp", "process", "crash"): "crash",
-    ("lemon_otp", "process", "zombie"): "zombie",
-    ("lemon_otp", "process", "orphan_thread"): "orphan thread",
-    ("lemon_otp", "watchdog", "held"): "loop held",
-    ("lemon_agent", "tool_task", "orphaned"): "orphan tool",
-    ("lemon_ai", "circuit_breaker", "opened"): "breaker opened",
-    ("lemon_ai", "circuit_breaker", "reopened"): "breaker opened",
-    ("lemon_ai", "circuit_breaker", "half_opened"): "breaker half open",
-    ("lemon_ai", "circuit_breaker", "closed"): "breaker closed",
-    ("lemon_ai", "retry_helper", "retry"): "model retry",
+HISTORY_EVENTS: Final[Mapping[event_names.EventName, str]] = {
+    event_names.CHILD_RESTART: "restart",
+    event_names.CHILD_START_ERROR: "start error",
+    event_names.SUPERVISOR_GAVE_UP: "gave up",
+    event_names.CRASH: "crash",
+    event_names.ZOMBIE: "zombie",
+    event_names.ORPHAN_THREAD: "orphan thread",
+    event_names.LOOP_HELD: "loop held",
+    event_names.TOOL_ORPHANED: "orphan tool",
+    event_names.BREAKER_OPENED: "breaker opened",
+    event_names.BREAKER_REOPENED: "breaker opened",
+    event_names.BREAKER_HALF_OPENED: "breaker half open",
+    event_names.BREAKER_CLOSED: "breaker closed",
+    event_names.CALL_RETRY: "model retry",
 }
 
 
@@ -48,7 +49,7 @@ class Recorder:
         for handler_id in (HISTORY_HANDLER, LAG_HANDLER, STEPS_HANDLER):
             telemetry.detach(handler_id)
         telemetry.attach_many(HISTORY_HANDLER, HISTORY_EVENTS, self._happened)
-        telemetry.attach(LAG_HANDLER, ("coding_agent", "loop_lag", "sampled"), self._lagged)
+        telemetry.attach(LAG_HANDLER, event_names.LOOP_LAG, self._lagged)
         self._steps = Steps(self._stepped, self._stepped)
         self._steps.start(STEPS_HANDLER)
 
