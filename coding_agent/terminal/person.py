@@ -196,10 +196,13 @@ class Person:
         self.answer.newline(copy_margin=False)
 
     def give_no_answer(self) -> None:
-        """Leave the question; one for permission only when it could be read, for it is a no."""
+        """Leave the question. One for permission is refused by that, and only once it could be read."""
         question = self.talk.question
-        if question is not None and (question.kind != "permit" or self._counting() is question):
+        if question is not None and question.kind != "permit":
             self.talk.answer(question, None)
+        elif question is not None and self._counting() is question:
+            refusal = question.by_key("n")
+            self.talk.answer(question, None if refusal is None else refusal.value)
         self.stage.changed()
 
     def type_answer(self, data: str) -> None:
