@@ -53,7 +53,8 @@ def web_search_tool(cwd: str, **options: Any) -> AgentTool:
         _id: str, params: dict[str, Any], signal: AbortSignal | None = None, _on_update: OnUpdate | None = None
     ) -> AgentToolResult:
         from coding_agent.tools.aborting import unless_aborted
-        from coding_agent.tools.search_providers import Query, configured, is_freshness
+        from coding_agent.tools.search_providers import Query, is_freshness
+        from coding_agent.tools.search_services import configured
         from coding_agent.tools.web_client import WebClient
         from coding_agent.tools.web_searcher import Searcher, Shape
 

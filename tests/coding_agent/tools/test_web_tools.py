@@ -24,8 +24,8 @@ from coding_agent.tools.search_providers import (
     SearchFailed,
     SearXNG,
     Tavily,
-    configured,
 )
+from coding_agent.tools.search_services import configured
 from coding_agent.tools.web_client import WebClient
 from coding_agent.tools.web_fetcher import wrapped
 from coding_agent.tools.web_searcher import Searcher, Shape
