@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Collection, Iterable
 from types import CoroutineType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -163,11 +163,13 @@ def pid_of(started: Pid | tuple[Pid, Any] | None) -> Pid | None:
     return started[0] if isinstance(started, tuple) else started
 
 
-def ask_to_end(me: Process, child: Process, shutdown: Shutdown) -> bool:
+def ask_to_end(me: Process, pid: Pid, shutdown: Shutdown) -> bool:
     """Send a child the signal to end; whether it has ended by now, and no message will tell of it.
 
     Most children have nothing to finish and have.
     """
+    child = pid
+    assert isinstance(child, Process)
     if child.exit_reason is not ALIVE:
         return False
     linked = me.unlink(child)
@@ -179,8 +181,10 @@ def ask_to_end(me: Process, child: Process, shutdown: Shutdown) -> bool:
     return False
 
 
-async def wait_for_end(me: Process, child: Process, shutdown: Shutdown) -> Any:
+async def wait_for_end(me: Process, pid: Pid, shutdown: Shutdown) -> Any:
     """Wait until a child has ended that was asked to; its reason. Its Exit message is used up."""
+    child = pid
+    assert isinstance(child, Process)
     if child.exit_reason is ALIVE:
         await _until_ended(child, shutdown)
         me.unlink(child)
@@ -189,22 +193,15 @@ async def wait_for_end(me: Process, child: Process, shutdown: Shutdown) -> Any:
     return child.exit_reason
 
 
+async def see_end(me: Process, spec: ChildSpec, pid: Pid) -> None:
+    """`wait_for_end`, and tell if it ended otherwise than it was asked to."""
+    note_stop(spec, await wait_for_end(me, pid, spec.shutdown))
+
+
 async def stop(pid: Pid, shutdown: Shutdown) -> Any:
     """Stop a process that is linked to this one, and wait until it has ended; its reason."""
-    me, child = current_process(), pid
-    assert isinstance(child, Process)
-    return child.exit_reason if ask_to_end(me, child, shutdown) else await wait_for_end(me, child, shutdown)
-
-
-def end(spec: ChildSpec, pid: Pid) -> Coroutine[Any, Any, None] | None:
-    """Stop a child: None when it has ended already, else what to await until it has."""
-    me, child = running_process(), pid
-    assert isinstance(child, Process)
-    return None if ask_to_end(me, child, spec.shutdown) else _end_slowly(me, spec, child)
-
-
-async def _end_slowly(me: Process, spec: ChildSpec, child: Process) -> None:
-    note_stop(spec, await wait_for_end(me, child, spec.shutdown))
+    me = current_process()
+    return pid.exit_reason if ask_to_end(me, pid, shutdown) else await wait_for_end(me, pid, shutdown)
 
 
 async def _until_ended(child: Process, shutdown: Shutdown) -> None:

@@ -97,10 +97,10 @@ class Crowd:
             child_work.note_end(self.supervisor, child, process, reason)
 
     def keep_book(self, spec: ChildSpec, process: Pid) -> None:
-        """See to it that a temporary child that has just started is forgotten when it ends."""
+        """See to it that a temporary child is forgotten when it ends, which it may have already."""
         if type(spec.start) is ServerStart:
             if process.exit_reason is not ALIVE:
-                self.forget(process, process.exit_reason)  # before it was listed; else its keeper will see to it
+                self.forget(process, process.exit_reason)  # it ended before it was listed, and its keeper knew nothing
         elif isinstance(process, Process) and process.parent is self.supervisor and process.is_linked(self.supervisor):
             process.link(self.supervisor, self.keeper)
 
@@ -185,9 +185,10 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
 
         Cancelling leaves running a child that had already started.
         """
-        if isinstance(spec, ChildSpec) and spec.shutdown == 0:
+        if isinstance(spec, ChildSpec) and not spec.shutdown:
             raise BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
-        return typed("Pid", raised(await call(supervisor, StartChild(spec), timeout_s=timeout_s)))
+        started: Pid = raised(await call(supervisor, StartChild(spec), timeout_s=timeout_s))
+        return started
 
     @staticmethod
     async def terminate_child(supervisor: Address, pid: Pid, *, timeout_s: float | None = None) -> None:
@@ -275,10 +276,10 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         if isinstance(started, Refused):
             child_work.note_refused(spec, started)
             return Reply(started.as_error(), state)
-        pid = child_work.pid_of(started)
+        pid = started[0] if isinstance(started, tuple) else started
         if pid is not None:
             state.children[pid] = Child(spec, pid)
-            if spec.restart == "temporary":
+            if spec.restart == "temporary" and (type(spec.start) is not ServerStart or pid.exit_reason is not ALIVE):
                 state.keep_book(spec, pid)
         return Reply(started, state)
 
@@ -286,8 +287,9 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         child = state.children.pop(pid, None)
         if child is None:
             return Reply(NotFound(pid), state)
-        ending = None if child.pid is None else child_work.end(child.spec, child.pid)
-        return Reply(None, state) if ending is None else _terminated(ending, state)
+        if child.pid is None or child_work.ask_to_end(state.supervisor, child.pid, child.spec.shutdown):
+            return Reply(None, state)
+        return _terminated(child.spec, child.pid, state)
 
     async def _child_ended(self, pid: Pid, reason: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         child = state.children.get(pid)
@@ -328,8 +330,8 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             state.children[new_pid] = child
 
 
-async def _terminated(ending: Awaitable[None], state: Crowd) -> Reply[Crowd]:
-    await ending
+async def _terminated(spec: ChildSpec, pid: Pid, state: Crowd) -> Reply[Crowd]:
+    await child_work.see_end(state.supervisor, spec, pid)
     return Reply(None, state)
 
 

@@ -125,10 +125,11 @@ class Ending(Related):
         self.parent = None
 
     def _tell_keepers(self, linked: dict[Process, Keeper | None], reason: Any) -> None:
+        me = self.as_process()
         for other, keeper in list(linked.items()):
             if keeper is not None:
-                _tell(self.as_process(), keeper, self, reason)
-                self.unlink(other)
+                _tell(me, keeper, me, reason)
+                me.unlink(other)
 
     def _leave(self, ties: Ties, reason: Any) -> None:
         """Run the hooks, and take back the monitors that this process has set."""

@@ -233,9 +233,9 @@ class Family:
 
     async def _stop(self, child: Child) -> None:
         if child.pid is not None:
-            ending = child_work.end(child.spec, child.pid)
-            if ending is not None:
-                await ending
+            me, spec = current_process(), child.spec
+            if not child_work.ask_to_end(me, child.pid, spec.shutdown):
+                await child_work.see_end(me, spec, child.pid)
         self._stopped(child)
 
     def _started(self, child: Child, pid: Pid | None) -> None:

@@ -25,7 +25,7 @@ from lemon_otp.pid import ALIVE, Address, Name, Pid, Via
 from lemon_otp.process import current_process, find, resolve
 from lemon_otp.scheduler import running_process
 from lemon_otp.server_process import log_unexpected, send_request
-from lemon_otp.server_start import ServerStart, begin_server
+from lemon_otp.server_start import ServerStart
 from lemon_otp.system import Terminate
 
 __all__ = [
@@ -113,9 +113,7 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         Cancelling leaves running a server that is still in `init`.
         """
-        begun = begin_server(
-            current_process(), cls(), arg, name, timeout_s, trap_exit=trap_exit or cls.trap_exit, linked=False
-        )
+        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process(), linked=False)
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod
@@ -126,8 +124,7 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         When `init` fails, the caller is also sent the exit signal, and ends with it unless it traps exits.
         """
-        trap_exit = trap_exit or cls.trap_exit
-        begun = begin_server(current_process(), cls(), arg, name, timeout_s, trap_exit=trap_exit)
+        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process())
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod
@@ -179,7 +176,10 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
     me = running_process(None)
     if me is None:
         raise NotAProcess("only a process can call; enter `async with Runtime()` or use `run(main)`")
-    target = address if isinstance(address, Process) else find(me.runtime, address)
+    if isinstance(address, Process):
+        target: Process | None = address
+    else:
+        target = me.runtime.names.get(address) if type(address) is str else find(me.runtime, address)
     if target is None or target.exit_reason is not ALIVE:
         raise CallFailed("noproc", address)
     if target is me:

@@ -19,7 +19,7 @@ from lemon_otp.errors import NotAProcess, ReceiveTimeout
 from lemon_otp.exits import Down, Exit, is_normal
 from lemon_otp.mailbox import NOTHING, Mailbox, Match, discard, insert_urgent, take
 from lemon_otp.pid import ALIVE, MonitorRef
-from lemon_otp.scheduler import CURRENT, DONE, READY, Scheduler
+from lemon_otp.scheduler import DONE, READY, Scheduler, now_running
 from lemon_otp.stepper import as_coroutine, give_way, wait_cell, wait_mail
 
 
@@ -163,7 +163,7 @@ class Process(Ending):
     # One turn after the other.
 
     def first_step(self) -> Any:
-        CURRENT.set(self)
+        now_running(self)
         entry = self.entry
         if type(entry) is tuple:
             self.entry, args = entry
@@ -197,7 +197,11 @@ class Process(Ending):
                 self.signal_self(Exit(sender, reason))
             else:
                 self.deliver_urgent(Exit(sender, reason))
-        elif sender is self or word != "normal":
+        elif sender is not self and word == "normal":
+            return
+        elif self.status < READY:
+            self.die(reason)  # as most do
+        else:
             self._end(reason, at_once=sender is self)
 
     def link_broken(self, other: Process, reason: Any) -> None:
@@ -210,7 +214,7 @@ class Process(Ending):
             self._end(reason)
 
     def _end(self, reason: Any, *, at_once: bool = False) -> None:
-        if at_once or self.status < READY or self.runtime.running is not self:
+        if at_once or self.runtime.running is not self:
             self.die(reason)
             return
         # Its own code is running right now: it ends when that waits, as a signal takes a moment to arrive.

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from lemon_otp.child_spec import ChildSpec, Restart
 from lemon_otp.children import pid_of
 from lemon_otp.errors import AlreadyRegistered, BadArgument, NoRegistry
+from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Pid
 from lemon_otp.process import current_process
 from lemon_otp.restarts import Backoff, Strategy
@@ -39,15 +40,12 @@ class Partitions:
         pid = self.pids[self.number_of(key)]
         return pid if pid is not None and pid.exit_reason is ALIVE else None
 
-    def register_name(self, key: Any, value: Any, pid: Pid) -> None:
+    def register_name(self, key: Any, value: Any, process: Process) -> None:
         """Nobody registers here: every key has its partition."""
         holder = self.whereis(key)
         if holder is not None:
             raise AlreadyRegistered(holder)
         raise BadArgument(f"{self.name!r} is a PartitionSupervisor: its partitions cannot be registered by hand")
-
-    def unregister_name(self, key: Any, pid: Pid) -> None:
-        """Nobody is registered here."""
 
     def numbered(self, number: int, spec: ChildSpec) -> ChildSpec:
         """The spec of one partition, which notes its pid whenever it starts."""

@@ -56,6 +56,7 @@ class RunningRegistry:
         self.name = name
         # The dictionary of a unique registry outlives it, so that a `reader` serves its successor too.
         self.entries = UniqueEntries(_unique_keys(runtime, name)) if keys == "unique" else DuplicateEntries()
+        self.unique = keys == "unique"
         self.of_key = self.entries.of_key
         self.keeper = self.forget  # looked up once, not for every process that registers
         self.meta: dict[Any, Any] = {}
@@ -67,34 +68,34 @@ class RunningRegistry:
 
     def whereis(self, key: Any) -> Pid | None:
         """The process registered under a unique key."""
-        self._require_unique()
+        if not self.unique:
+            raise self._no_single_process()
         entries = self.of_key(key)
         return entries[0][0] if entries else None
 
-    def register_name(self, key: Any, value: Any, pid: Pid) -> None:
+    def register_name(self, key: Any, value: Any, process: Process) -> None:
         """Register a live process under a unique key; raises AlreadyRegistered."""
-        self._require_unique()
-        self.register(key, value, pid)
+        if not self.unique:
+            raise self._no_single_process()
+        self.register(key, value, process)
 
-    def _require_unique(self) -> None:
-        if self.entries.kind != "unique":
-            raise BadArgument(f"registry {self.name!r} has duplicate keys, which name no single process")
+    def _no_single_process(self) -> BadArgument:
+        return BadArgument(f"registry {self.name!r} has duplicate keys, which name no single process")
 
     # Registering.
 
-    def register(self, key: Any, value: Any, pid: Pid) -> None:
+    def register(self, key: Any, value: Any, process: Process) -> None:
         """Register a live process; raises AlreadyRegistered."""
-        assert isinstance(pid, Process)
-        taken_by = self.entries.add(key, pid, value)
+        taken_by = self.entries.add(key, process, value)
         if taken_by is not None:
             raise AlreadyRegistered(taken_by)
-        partition = self.partitions[-pid.id % len(self.partitions)]
+        partition = self.partitions[-process.id % len(self.partitions)]
         if partition is not None:
-            pid.link(partition, self.keeper)
+            process.link(partition, self.keeper)
         else:
-            pid.at_exit(self.forget)
+            process.at_exit(self.keeper)
         if self.listeners:
-            self._tell(Registered(self.name, key, pid, value))
+            self._tell(Registered(self.name, key, process, value))
 
     def unregister_name(self, key: Any, pid: Pid, pattern: Any = ANY) -> None:
         """Forget what `pid` registered under `key` with a matching value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias
 
@@ -66,11 +66,7 @@ class UniqueEntries:
         holder = self.by_key.setdefault(key, entry)
         if holder is not entry:
             return holder[0]
-        keys = self.by_process.get(pid)
-        if keys is None:
-            self.by_process[pid] = {key: None}
-        else:
-            keys[key] = None
+        self.by_process.setdefault(pid, {})[key] = None
         return None
 
     def remove(self, key: Any, pid: Pid, pattern: Any = ANY) -> int:
@@ -85,9 +81,9 @@ class UniqueEntries:
             del self.by_process[pid]
         return 1
 
-    def drop_process(self, pid: Pid) -> list[Any]:
+    def drop_process(self, pid: Pid) -> Collection[Any]:
         """Forget the process and everything it registered; the keys it had."""
-        keys = list(self.by_process.pop(pid, ()))
+        keys = self.by_process.pop(pid, ())
         for key in keys:
             del self.by_key[key]
         return keys

@@ -32,6 +32,8 @@ TURNS: Final = 512
 """Turns that are given in one callback of the loop."""
 DEPTH_MAX: Final = 12
 """Calls that may be answered inside one another on the Python stack."""
+DEPTH_FREE: Final = 2
+"""So many of them are not asked how deep the stack is, which costs as much as a tenth of a call."""
 FRAMES_MAX: Final = 300
 """So deep may the Python stack be where an inner call is still answered on it: who is called needs room of its own."""
 
@@ -62,7 +64,8 @@ AGAIN: Final = 5
 CURRENT: ContextVar[Process] = ContextVar("lemon_otp_process")
 """The process whose code runs; helper tasks of a process inherit it."""
 running_process: Final = CURRENT.get
-"""Looked up once: everything that is done in the name of a process begins with it."""
+now_running: Final = CURRENT.set
+"""The two looked up once: everything that is done in the name of a process begins with them."""
 HANDLERS: ContextVar[dict[tuple[str, ...], tuple[Any, ...]]] = ContextVar("lemon_otp_handlers")
 """The telemetry handlers of the runtime, beside `CURRENT`: an event that nobody hears costs one lookup."""
 
@@ -93,12 +96,8 @@ class NameService(Protocol):
         """The live process registered under `key`."""
         ...
 
-    def register_name(self, key: Any, value: Any, pid: Pid) -> None:
-        """Register `pid`; raises AlreadyRegistered."""
-        ...
-
-    def unregister_name(self, key: Any, pid: Pid) -> None:
-        """Forget the registration of `pid` under `key`, if there is one."""
+    def register_name(self, key: Any, value: Any, process: Process) -> None:
+        """Register `process`; raises AlreadyRegistered."""
         ...
 
 
@@ -260,9 +259,10 @@ class Scheduler:
 
     def has_room(self) -> bool:
         """Whether another process may have a turn inside the running one."""
-        if self.fuel <= 0 or len(self.outer) >= DEPTH_MAX:
+        depth = len(self.outer)
+        if self.fuel <= 0 or depth >= DEPTH_MAX:
             return False
-        if not self.outer:
+        if depth < DEPTH_FREE:
             return True
         try:
             sys._getframe(FRAMES_MAX)

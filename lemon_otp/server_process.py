@@ -23,7 +23,7 @@ from lemon_otp.exits import Exit
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import CURRENT, DONE, IDLE, MAIL, READY, Scheduler
+from lemon_otp.scheduler import DONE, IDLE, MAIL, READY, Scheduler, now_running
 from lemon_otp.stepper import is_awaitable
 from lemon_otp.system import SystemState, handle_system, is_wanted
 from lemon_otp.telling import describe
@@ -36,6 +36,9 @@ TURN_FUEL: Final = 128
 
 NO_STATE: Final = frozenset({Init, Ignore, Stop, Reply, NoReply})
 """Classes of what `init` may or may not return beside a state."""
+
+_init_process: Final = Process.__init__
+_finish_process: Final = Process.finished
 
 _log: Final = logging.getLogger("lemon_otp")
 
@@ -56,14 +59,12 @@ class ServerProcess(Process):
 
     __slots__ = ("extras", "last_message", "linked_parent", "server", "starter", "state")
 
-    def __init__(
-        self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any, *, linked: bool
-    ) -> None:
-        Process.__init__(self, runtime, copy_context(), arg, parent)
+    def __init__(self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any) -> None:
+        _init_process(self, runtime, copy_context(), arg, parent)
         self.server = server
         self.starter: Any = UNSET
         self.state: Any = UNSET
-        self.linked_parent: Process | None = parent if linked else self
+        self.linked_parent: Process | None = parent
         self.last_message: Any = UNSET
         self.extras: Extras | None = None
 
@@ -136,7 +137,7 @@ class ServerProcess(Process):
             self.deliver(TIMEOUT)
 
     def finished(self) -> None:
-        Process.finished(self)
+        _finish_process(self)
         if self.extras is not None:
             self._stop_idle_timer(self.extras)
         self.state = self.entry = self.last_message = UNSET
@@ -163,7 +164,7 @@ class ServerProcess(Process):
 
     def begin(self) -> Any:
         """Run `init`, and go on where it does not wait for anything."""
-        CURRENT.set(self)
+        now_running(self)
         try:
             result: Any = self.server.init(self.entry)
             waits = is_awaitable(result)
@@ -307,7 +308,8 @@ class ServerProcess(Process):
                     raise ProcessExit(message.reason)
                 else:
                     result = server.handle_info(message, self.state)
-                if type(result) is CoroutineType or is_awaitable(result):
+                kind = type(result)
+                if kind is CoroutineType or (kind is not NoReply and kind is not Reply and is_awaitable(result)):
                     result = await result
             except BaseException as error:
                 await self._clean_up(error)

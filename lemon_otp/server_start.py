@@ -1,6 +1,6 @@
 """Edge. How a server comes to life: its name, its link, its first turn, and what its starter is told.
 
-A server whose `init` waits for nothing has begun when `begin_server` returns, without a coroutine: this is what a
+A server whose `init` waits for nothing has begun when `ServerStart.begin` returns, without a coroutine: this is what a
 supervisor does most. Only where there is something to wait for does one stand for the rest of the start.
 """
 
@@ -35,51 +35,52 @@ Begun: TypeAlias = Pid | Coroutine[Any, Any, Pid | None] | None
 
 
 class ServerStart:
-    """The start function of a server's child spec; a supervisor that knows it saves a coroutine, see `begin`."""
+    """How a server is started; the start function of its child spec, of which a supervisor that knows it calls `begin`.
 
-    __slots__ = ("arg", "name", "server", "trap_exit")
+    Attributes:
+        server: The class of the server; each process has an instance of its own.
+        arg: What `init` is given.
+        name: Registered before `init` runs.
+        timeout_s: Seconds allowed for `init`.
+        trap_exit: Whether exit signals become messages from the beginning.
+    """
 
-    def __init__(self, server: type[GenServer[Any, Any, Any, Any]], arg: Any, name: Name | None) -> None:
+    __slots__ = ("arg", "name", "server", "timeout_s", "trap_exit")
+
+    def __init__(
+        self,
+        server: type[GenServer[Any, Any, Any, Any]],
+        arg: Any,
+        name: Name | None,
+        timeout_s: float | None = None,
+        trap_exit: bool = False,
+    ) -> None:
         self.server = server
         self.arg = arg
         self.name = name
-        self.trap_exit = server.trap_exit
+        self.timeout_s = timeout_s
+        self.trap_exit = trap_exit or server.trap_exit
 
     async def __call__(self) -> Pid | None:
         begun = self.begin(current_process())
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
-    def begin(self, me: Process, keeper: Keeper | None = None) -> Begun:
-        """Start the server linked to the caller, perhaps with a keeper; its pid, where `init` has returned already."""
+    def begin(self, me: Process, keeper: Keeper | None = None, linked: bool = True) -> Begun:
+        """Start the server from `me`; see `GenServer.start`. A keeper is told of its end for the one who starts it."""
+        if linked and me.exit_reason is not ALIVE:
+            raise ProcessExit(me.exit_reason)  # see `living_process`
         server = self.server
-        return begin_server(me, server(), self.arg, self.name, None, trap_exit=self.trap_exit, keeper=keeper)
-
-
-def begin_server(
-    me: Process,
-    server: GenServer[Any, Any, Any, Any],
-    arg: Any,
-    name: Name | None,
-    timeout_s: float | None,
-    *,
-    trap_exit: bool,
-    linked: bool = True,
-    keeper: Keeper | None = None,
-) -> Begun:
-    """Start a process that serves with `server`; see `GenServer.start`. A keeper is told of its end for the caller."""
-    if linked and me.exit_reason is not ALIVE:
-        raise ProcessExit(me.exit_reason)  # see `living_process`
-    process = ServerProcess(me.runtime, me, server, arg, linked=linked)
-    if name is not None:
-        _take_name(process, name)
-    if trap_exit:
-        process.set_trap(True)
-    if linked:
-        process.link(me, keeper)
-    me.runtime.processes[process.id] = process
-    if me.runtime.fuel <= 0 and me.is_main_line():
-        return _begin_later(me, process, timeout_s)
-    return _give_first_turn(me, process, timeout_s)
+        process = ServerProcess(me.runtime, me, server(), self.arg)
+        if self.name is not None:
+            _take_name(process, self.name)
+        if self.trap_exit:
+            process.set_trap(True)
+        if linked:
+            process.link(me, keeper)
+        else:
+            process.linked_parent = process
+        me.runtime.processes[process.id] = process
+        return _give_first_turn(me, process, self.timeout_s)
 
 
 def _take_name(process: ServerProcess, name: Name) -> None:
@@ -96,23 +97,26 @@ def _take_name(process: ServerProcess, name: Name) -> None:
         raise AlreadyStarted(find(process.runtime, name)) from error
 
 
-async def _begin_later(me: Process, process: ServerProcess, timeout_s: float | None) -> Pid | None:
-    """Let the others have their turn first: the starter has used up its own."""
-    await give_way()
-    begun = _give_first_turn(me, process, timeout_s)
-    return begun if begun is None or isinstance(begun, Pid) else await begun
-
-
 def _give_first_turn(me: Process, process: ServerProcess, timeout_s: float | None) -> Begun:
+    """Give it at once, if that may be; the pid, or what to await."""
     runtime = me.runtime
     if runtime.has_room():
         runtime.fuel -= 1
         runtime.run_inside(process, begin)
         if process.starter is None and not me.alert:
             return process
+    elif runtime.fuel <= 0 and me.is_main_line():
+        return _begin_later(me, process, timeout_s)
     else:
         runtime.enqueue(process)
     return _outcome(me, process, process.ask(me), timeout_s)
+
+
+async def _begin_later(me: Process, process: ServerProcess, timeout_s: float | None) -> Pid | None:
+    """Let the others have their turn first: the starter has used up its own."""
+    await give_way()
+    begun = _give_first_turn(me, process, timeout_s)
+    return begun if begun is None or isinstance(begun, Pid) else await begun
 
 
 async def _outcome(me: Process, process: ServerProcess, starter: Caller, timeout_s: float | None) -> Pid | None:

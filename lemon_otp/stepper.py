@@ -58,6 +58,8 @@ def as_coroutine(result: Any) -> Coroutine[Any, Any, Any] | None:
 
 def is_awaitable(value: Any) -> TypeGuard[Awaitable[Any]]:
     """Whether a value can be awaited; quicker than `inspect.isawaitable`, which goes through an abstract class."""
+    if value is None:
+        return False
     kind = type(value)
     if kind is GeneratorType:
         return bool(value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)

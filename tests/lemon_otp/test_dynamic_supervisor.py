@@ -16,11 +16,13 @@ from lemon_otp import (
     ChildSpec,
     DynamicSupervisor,
     Exit,
+    Init,
     MaxChildren,
     NotFound,
     Pid,
     Runtime,
     StartFailed,
+    Stop,
     Supervisor,
     TaskSupervisor,
     exit_signal,
@@ -30,9 +32,12 @@ from lemon_otp import (
     spawn_link,
     stop,
     sys,
+    telemetry,
     trap_exit,
     unlink,
 )
+from lemon_otp.callbacks import UNSET
+from lemon_otp.children import CHILD_ENDED
 from lemon_otp.testing import FakeClock, settle
 from tests.lemon_otp.trees import Child, Journal, child, end, failing
 
@@ -207,6 +212,50 @@ async def test_a_temporary_child_that_unlinked_itself_is_still_listed_after_its_
     exit_signal(pid, "kill")
     await settle()
     assert await pids(supervisor) == [pid]
+
+
+@pytest.mark.parametrize("restart", ["temporary", "permanent"])
+async def test_a_child_that_ends_right_after_its_start_is_seen_to_end(restart: Any) -> None:
+    """In the very turn of its start: a temporary one is not kept, its place is free and its end is told of."""
+
+    class Brief(Child):
+        def init(self, arg: Any) -> Any:
+            return Init(super().init(arg), continue_="end" if not arg[0][1:] else UNSET)
+
+        def handle_continue(self, term: Any, state: Any) -> Any:
+            return Stop("done", state)
+
+    heard: list[Any] = []
+    telemetry.attach("ends", CHILD_ENDED, lambda _event, _figures, told, _config: heard.append(told))
+    journal: Journal = []
+    supervisor = await DynamicSupervisor.start_link(max_children=1)
+    pid = await DynamicSupervisor.start_child(supervisor, Brief.child_spec((journal, "a"), id="a", restart=restart))
+    await settle()
+    assert not pid.alive
+    assert heard == [{"supervisor": supervisor, "id": "a", "pid": pid, "reason": "done"}]
+    if restart == "temporary":
+        assert await pids(supervisor) == []
+        assert (await DynamicSupervisor.start_child(supervisor, child(journal, "b"))).alive
+    else:
+        (again,) = await pids(supervisor)
+        assert again.alive
+
+
+async def test_a_start_function_of_a_servers_own_is_called_by_its_child_spec() -> None:
+    """A class may say for itself how it is started; its spec does not go past that."""
+
+    class Own(Child):
+        @classmethod
+        async def start_link(cls, arg: Any, **options: Any) -> Any:
+            journal.append(("asked", options))
+            return await super().start_link(arg, **options)
+
+    journal: Journal = []
+    supervisor = await DynamicSupervisor.start_link()
+    pid = await DynamicSupervisor.start_child(supervisor, Own.child_spec((journal, "a"), id="a", restart="temporary"))
+    assert journal == [("asked", {"name": None}), ("start", "a")]
+    exit_signal(pid, "kill")
+    assert await pids(supervisor) == []
 
 
 @pytest.mark.parametrize("options", [{"max_children": -1}, {"max_restarts": -1}, {"max_seconds": 0}])

@@ -28,6 +28,7 @@ from lemon_otp import (
     call,
     cast,
     exit_signal,
+    info,
     monitor,
     receive,
     register,
@@ -36,6 +37,7 @@ from lemon_otp import (
     spawn,
     stop,
     trap_exit,
+    unlink,
     whereis,
 )
 from lemon_otp.testing import settle
@@ -238,6 +240,20 @@ async def test_registered_processes_share_the_fate_of_their_registry() -> None:
     assert left.alive
     with pytest.raises(NoRegistry):
         Registry.lookup("r", "k")
+
+
+async def test_a_name_goes_with_its_process_though_that_has_unlinked_itself() -> None:
+    """The link to the partition carries the fate of the registry, not the clean-up."""
+    registry = await Registry.start_link("r")
+    (partition,) = [row.pid for row in await Supervisor.which_children(registry)]
+    assert isinstance(partition, Pid)
+    member = await registered("k")
+    send(member, lambda: unlink(partition))
+    await settle()
+    assert partition not in info(member).links
+    exit_signal(member, "kill")
+    assert Registry.select("r") == []
+    assert partition.alive
 
 
 async def test_a_dead_partition_takes_the_registry_to_a_fresh_start() -> None:
