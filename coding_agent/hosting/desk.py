@@ -97,6 +97,7 @@ class Desk:
     _forwarder: Pid | None = None
     _turn: asyncio.Lock = field(factory=asyncio.Lock)
     _deaf: Callable[[], None] | None = None
+    _aborts: int = 0
 
     # Beginning and end.
 
@@ -394,9 +395,12 @@ class Desk:
             if isinstance(seen, prompts.Handled):
                 return "handled"
             text, images = seen.text, seen.images
+        aborts = self._aborts
         text, images = await self._typed(text, images)
         for line in await servers_settled(self.session.options, FIRST_PROMPT_S):
             self.tell(Shown("notify", {"message": line, "notifyType": "warning"}))
+        if self._aborts != aborts:
+            raise BadUsage("aborted before it began")
         async with self._in_turn() as pid:
             await require_credential(self.host, pid)
             try:
@@ -444,7 +448,11 @@ class Desk:
         return next((each.name for each in known if command is not None and each.name == command[0]), None)
 
     async def abort(self) -> AbortReport:
-        """End the run and wait until the session is idle; open questions end as cancelled. Harmless when idle."""
+        """End the run and wait until the session is idle; open questions end as cancelled. Harmless when idle.
+
+        A prompt that waits for MCP servers to answer is taken back.
+        """
+        self._aborts += 1
         async with self._in_turn() as pid:
             return await client.abort(pid)
 

@@ -5,7 +5,8 @@ a process of its own, linked to the connection, and ends when the server takes i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 from coding_agent.mcp.backing import Backing
@@ -50,9 +51,17 @@ class Asks:
         dialogs = self._backing.dialogs
         if dialogs is None or self._open >= OPEN_MAX:
             return ElicitResult(action="decline")
+        with self._asking():
+            return await elicited(dialogs, self._entry, asked)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """While inside, one more request is open, and calls to the server lose no time."""
+        server = self._backing.standing.servers.get(self._entry.name)
         self._open += 1
         try:
-            return await elicited(dialogs, self._entry, asked)
+            with server.clocks.standing_still() if server is not None else nullcontext():
+                yield
         finally:
             self._open -= 1
 
@@ -64,13 +73,9 @@ class Asks:
 
         if self._open >= OPEN_MAX:
             return ErrorData(code=INTERNAL_ERROR, message="too many requests are open")
-        self._open += 1
-        try:
-            return await _in_a_process(
-                lambda: sampled(self._backing, self._entry, asked), f"sampling[{self._entry.name}]"
-            )
-        finally:
-            self._open -= 1
+        with self._asking():
+            label = f"sampling[{self._entry.name}]"
+            return await _in_a_process(lambda: sampled(self._backing, self._entry, asked), label)
 
 
 async def _in_a_process(work: Callable[[], Awaitable[T]], label: str) -> T:

@@ -1,6 +1,5 @@
 """Edge. One request to one server: found, made, bounded in time, and whatever goes wrong in the same few words."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -31,7 +30,7 @@ async def request(server: Reachable, ask: Callable[[Any], Awaitable[Any]]) -> An
     entry = server.entry
     client = await _client(server)
     try:
-        async with asyncio.timeout(entry.timeout_s):
+        async with server.clocks.limit(entry.timeout_s):
             return await ask(client)
     except TimeoutError:
         McpServer.suspect(server.address, client)

@@ -31,7 +31,8 @@ from lemon_agent import (
 )
 from lemon_otp import annotate
 
-SLACK_MS: Final = 60_000
+SLACK_MS: Final = 3_600_000
+"""On top of the time a call may take by itself: in the middle of it a person may be asked."""
 RESOURCES: Final = "resources"
 RESOURCES_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -57,13 +58,11 @@ class RemoteTool:
         on_update: OnUpdate | None = None,
     ) -> AgentToolResult:
         """Make the call. Aborting or cancelling it tells the server so."""
-        timeout_s = self.server.entry.timeout_s
 
         def ask(client: Any) -> Awaitable[Any]:
             called: Awaitable[Any] = client.call_tool(
                 self.tool.name,
                 params,
-                read_timeout_seconds=timeout_s + 1,
                 progress_callback=None if on_update is None else _reporter(on_update),
             )
             return called

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from attrs import define, field, frozen
 
+from coding_agent.mcp.call_clocks import CallClocks
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.listing import Offer, ServerPrompt
 from coding_agent.mcp.names import tool_names
@@ -42,10 +43,12 @@ class Reachable:
 
     Attributes:
         address: What its process is registered as.
+        clocks: The time that calls to it have left.
     """
 
     entry: ServerEntry
     address: str
+    clocks: CallClocks = field(factory=CallClocks, eq=False, repr=False)
 
 
 @define(eq=False)

@@ -190,6 +190,9 @@ def test_a_server_that_hangs_keeps_no_host_waiting(machine: Machine):
     client = RpcClient(machine, "--trust")
     try:
         assert client.ask("get_mcp")["servers"][0]["state"] == "connecting"
+        waiting = client.post("prompt", message="not this one")
+        client.ask("abort")
+        assert client.response(waiting)["error"] == "aborted before it began"
         client.run("hello")
         told = [message for message in client.seen if message["type"] == "extension_ui_request"]
         assert [message["message"] for message in told if message["method"] == "notify"][-1:] == [

@@ -9,6 +9,7 @@ from coding_agent import client
 from coding_agent.hosting.dialogs import Asked, Dialogs
 from coding_agent.mcp.asks import OPEN_MAX
 from coding_agent.mcp.backing import Backing
+from coding_agent.mcp.call_clocks import CallClocks
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.elicitation import BadForm, DoesNotFit, form_fields
 from coding_agent.mcp.sampling import permission_name
@@ -18,7 +19,7 @@ from coding_agent.permissions.policy import Policy
 from coding_agent.permissions.rules import Rule
 from coding_agent.session.budget import Account, Budget
 from coding_agent.session_supervisor import start_session
-from lemon_agent import MessageEnd
+from lemon_agent import AbortSignal, MessageEnd, ToolError
 from lemon_ai import ToolResultMessage, get_text
 from lemon_ai.testing import Call, ScriptedModel
 from lemon_otp import self_pid
@@ -112,19 +113,53 @@ async def test_an_address_is_shown_and_never_opened(folder):
 
 
 async def test_a_call_that_ends_takes_its_question_back(folder):
-    """The dialog closes when the call is out of time; nothing waits for ever."""
-    dialogs = Dialogs()
-    dialogs.listen(lambda _event: None)
-    box = await Toolbox.open(asking(timeout=0.5), folder=folder, backing=Backing(dialogs=dialogs))
+    """The dialog closes when the call is aborted; nothing waits for ever."""
+    dialogs, abort = Dialogs(), AbortSignal()
+    dialogs.listen(lambda event: abort.abort("enough") if isinstance(event, Asked) else None)
+    box = await Toolbox.open(asking(), folder=folder, backing=Backing(dialogs=dialogs))
 
-    with pytest.raises(Exception, match="did not answer within"):
-        await box.call("mcp__asking__order")
+    with pytest.raises(ToolError, match="aborted"):
+        await box.call("mcp__asking__order", abort)
 
     for _round in range(500):
         if not dialogs.open:
             break
         await asyncio.sleep(0.01)
     assert dialogs.open == ()
+
+
+async def test_a_call_loses_no_time_while_a_person_thinks(folder):
+    """The limit is for the server; one that is over with nobody asked still ends the call."""
+    dialogs, answers = Dialogs(), ["Answer", "Ann", "3", "large", "Yes"]
+
+    def answer_later(event) -> None:
+        if isinstance(event, Asked):
+            said = {"value": answers.pop(0)}
+            asyncio.get_running_loop().call_later(0.3, dialogs.answer, event.question.id, said)
+
+    dialogs.listen(answer_later)
+    box = await Toolbox.open(asking(timeout=1.0), folder=folder, backing=Backing(dialogs=dialogs))
+
+    assert '"count":3' in await box.text("mcp__asking__order")
+
+
+async def test_the_clocks_of_calls_stand_still_together():
+    """Those that began before the wait and in it; each has left afterwards what it had left before."""
+    clocks = CallClocks()
+
+    async def late() -> bool:
+        try:
+            async with clocks.limit(0.05):
+                await asyncio.sleep(30)
+        except TimeoutError:
+            return True
+        return False
+
+    with clocks.standing_still():
+        async with clocks.limit(0.01):
+            with clocks.standing_still():
+                await asyncio.sleep(0.05)
+    assert await late()
 
 
 async def test_a_flood_of_questions_is_declined_unseen(folder):
