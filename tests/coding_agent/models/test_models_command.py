@@ -35,7 +35,8 @@ def test_only_what_can_be_used_is_listed_unless_all_is_asked_for(machine):
     assert "variable GROQ_API_KEY" in done.stdout
     assert "xai/" in done.stdout
     assert "anthropic/" not in done.stdout
-    assert "more have no key here; --all shows them" in done.stderr
+    assert "more have no key here; `models list --all` shows them" in done.stderr
+    assert "can: t thinks" in done.stderr
     assert "secret" not in done.stdout + done.stderr
     assert "no key" in machine.run("models", "list", "--all", "anthropic/").stdout
 
@@ -80,7 +81,7 @@ def test_models_of_the_persons_own_file_are_listed(machine):
 
 def test_bad_usage_is_one_line(machine):
     """Exit code 2 and no traceback."""
-    for arguments in ((), ("list", "--nope"), ("show",)):
+    for arguments in (("--nope",), ("list", "--nope"), ("show",)):
         with pytest.raises(BadUsage) as bad:
             models_command.main(arguments, machine.env())
         assert len(str(bad.value).splitlines()) == 1
