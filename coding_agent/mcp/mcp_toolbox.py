@@ -230,7 +230,7 @@ def _note(state: Held, status: Status) -> None:
 def _refresh(state: Held) -> None:
     """Name the tools anew; the session is given them when they are others than before."""
     contents = state.contents
-    tools = agent_tools(state.standing.offers(), state.tools)
+    tools = agent_tools(state.standing, state.tools)
     if contents.only is not None:
         tools = {name: tool for name, tool in tools.items() if name in contents.only}
     changed = list(tools.values()) != list(state.tools.values())

@@ -125,8 +125,7 @@ async def _permitted(backing: "Backing", entry: ServerEntry, asked: Any, context
         raise Refused("nobody can allow it")
     said = "\n".join(get_text(message) for message in context.messages)
     shown = {"prompt": said, **({"system": asked.system_prompt} if asked.system_prompt else {})}
-    why = await backing.gate.decide(permission_name(entry.name), f"s{new_session_id()}", shown)
-    if why is not None:
+    if await backing.gate.decide(permission_name(entry.name), "", shown) is not None:
         raise Refused("it was not allowed")
 
 

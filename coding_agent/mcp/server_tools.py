@@ -12,11 +12,11 @@ from attrs import field, frozen
 
 from coding_agent.errors import McpRequestFailed
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.listing import Offer, ServerResource, ServerTool
+from coding_agent.mcp.listing import Offer, ServerTool
 from coding_agent.mcp.names import tool_names
 from coding_agent.mcp.requests import request
 from coding_agent.mcp.results import listed_result, progress_result, resource_result, tool_result
-from coding_agent.mcp.standing import Reachable
+from coding_agent.mcp.standing import Reachable, Standing
 from coding_agent.tools.aborting import unless_aborted
 from coding_agent.tools.arguments import optional_text
 from lemon_agent import (
@@ -75,10 +75,10 @@ class RemoteTool:
 
 @frozen
 class RemoteResources:
-    """What can be read at one server."""
+    """What can be read at one server, as of whenever it is asked: the tool stays the same when that changes."""
 
     server: Reachable
-    resources: tuple[ServerResource, ...] = field(repr=False)
+    standing: Standing = field(eq=False, repr=False)
 
     async def execute(
         self,
@@ -91,7 +91,8 @@ class RemoteResources:
         name = self.server.entry.name
         uri = (optional_text(params, "uri") or "").strip()
         if not uri:
-            return listed_result(self.resources, name, optional_text(params, "search") or "")
+            offer = self.standing.status(name).offer
+            return listed_result(() if offer is None else offer.resources, name, optional_text(params, "search") or "")
         return await _made(
             self.server,
             RESOURCES,
@@ -129,14 +130,14 @@ def _reporter(on_update: OnUpdate) -> Any:
     return report
 
 
-def agent_tools(offers: Iterable[tuple[Reachable, Offer]], known: Mapping[str, AgentTool]) -> dict[str, AgentTool]:
+def agent_tools(standing: Standing, known: Mapping[str, AgentTool]) -> dict[str, AgentTool]:
     """Our tools for what servers offer, by name.
 
     Args:
-        offers: Each server with what it offers.
+        standing: Each server with what it offers.
         known: Tools made before: one that still says the same stays the same object.
     """
-    remotes = [remote for server, offer in offers for remote in _remotes(server, offer)]
+    remotes = [remote for server, offer in standing.offers() for remote in _remotes(server, offer, standing)]
     names = tool_names((remote.server.entry.name, _called(remote)) for remote in remotes)
     made: dict[str, AgentTool] = {}
     for remote in remotes:
@@ -148,11 +149,11 @@ def agent_tools(offers: Iterable[tuple[Reachable, Offer]], known: Mapping[str, A
     return made
 
 
-def _remotes(server: Reachable, offer: Offer) -> Iterable[RemoteTool | RemoteResources]:
+def _remotes(server: Reachable, offer: Offer, standing: Standing) -> Iterable[RemoteTool | RemoteResources]:
     for tool in offer.tools:
         yield RemoteTool(server, tool)
     if offer.reads and RESOURCES not in {tool.name for tool in offer.tools}:
-        yield RemoteResources(server, offer.resources)
+        yield RemoteResources(server, standing)
 
 
 def _called(remote: RemoteTool | RemoteResources) -> str:
@@ -167,8 +168,8 @@ def _tool(name: str, remote: RemoteTool | RemoteResources) -> AgentTool:
         parameters = tool.parameters
     else:
         description = (
-            f"Reads what the server {entry.name} has: give the uri of one of its {len(remote.resources)} resources, "
-            "or leave it out to list them. In a listed address with {names}, put values in their places."
+            f"Reads what the server {entry.name} has: give the uri of one of its resources, or leave it out to list "
+            "them. In a listed address with {names}, put values in their places."
         )
         parameters = RESOURCES_SCHEMA
     return AgentTool(

@@ -126,7 +126,7 @@ class PermissionGate:
 
         Args:
             name: What rules call it.
-            request_id: Names this one request.
+            request_id: Names this one request; empty when nobody else knows of it.
             args: What it is about, to be shown whole.
         """
         refused = await self._judged(name, request_id, args, None)
