@@ -341,7 +341,7 @@ async def begin(
     run = await start_run(prompts, prompt, options.tool_set, conversation, options.of_a_run, feed, owner=me)
     watch = None if run.pid is None else monitor(run.pid)
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
-    annotate(state="running", session=options.session_id)
+    annotate(options.running_facts)
     run.stream.deliver_to(me, work.take_at_once)
 
 
@@ -462,7 +462,7 @@ def _end(work: Work, run: ActiveRun, terminal: Terminal) -> None:
     if effect := EFFECTS.get(terminal.__class__):
         effect(work.progress, terminal)
     work.progress.settle()
-    annotate(state="idle")
+    annotate(work.options.idle_facts)
     if work.resets:
         work.forget_conversation()
     work.tell(terminal)

@@ -155,6 +155,16 @@ class AgentOptions:
         )
 
     @cached_property
+    def idle_facts(self) -> dict[str, Any]:
+        """What the process tree shows of an agent between two runs. Not to be changed."""
+        return {"state": "idle"} if self.session_id is None else {"state": "idle", "session": self.session_id}
+
+    @cached_property
+    def running_facts(self) -> dict[str, Any]:
+        """What it shows during a run. Not to be changed."""
+        return {**self.idle_facts, "state": "running"}
+
+    @cached_property
     def tool_set(self) -> ToolSet:
         """The tools as a run offers them."""
         return ToolSet.of(self.tools)

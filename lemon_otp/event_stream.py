@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, cast
-from weakref import WeakSet
 
 from lemon_otp.errors import CallTimeout, StreamFailed
 from lemon_otp.event_queue import DropStrategy, EventQueue, StreamStats
 from lemon_otp.event_stream_guard import CANCEL_GRACE_MS, Guard, abort, grace_s
+from lemon_otp.held import Held
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_process, current_runtime, send
 from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamReady, StreamResult, Terminals
@@ -138,8 +138,8 @@ class EventStream(Generic[E, R]):
         stream.pid.watch_over(me if owner == "caller" else owner, runner, timeout_s)
         held = me.runtime.store.get(HELD_STREAMS)
         if held is None:
-            held = me.runtime.store[HELD_STREAMS] = WeakSet()
-        held.add(stream)
+            held = me.runtime.store[HELD_STREAMS] = Held()
+        held.note(stream)
         return stream
 
     @classmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
-from weakref import WeakSet
 
 from attrs import frozen
 
@@ -79,10 +79,10 @@ def applications(*, runtime: Scheduler | None = None) -> list[ApplicationInfo]:
 
 def streams(*, runtime: Scheduler | None = None) -> list[StreamInfo]:
     """Every stream that is open, or whose events somebody may still read; the oldest first."""
-    held: WeakSet[Any] = _runtime(runtime).store.get(HELD_STREAMS, WeakSet())
+    held: Iterable[Any] = _runtime(runtime).store.get(HELD_STREAMS, ())
     infos = [
         StreamInfo(stream.pid, not stream.done, type(stream.outcome).__name__ if stream.done else None, stream.stats())
-        for stream in list(held)
+        for stream in held
     ]
     return sorted(infos, key=lambda info: info.pid.id)
 

@@ -479,9 +479,15 @@ class _Alarm:
 # For people.
 
 
-def annotate(**facts: Any) -> None:
-    """Note small facts about the calling process, for introspection; None takes one away."""
+def annotate(whole: dict[str, Any] | None = None, /, **facts: Any) -> None:
+    """Note small facts about the calling process, for introspection; None takes one away.
+
+    `whole` takes the place of all that was noted before. It is kept as it is: nobody may change it.
+    """
     side = current_process().interrupts()
+    if whole is not None:
+        side.facts = whole
+        return
     known = facts if side.facts is None else {**side.facts, **facts}
     if None in facts.values():
         known = {key: value for key, value in known.items() if value is not None}

@@ -158,7 +158,10 @@ class Table:
         As on the BEAM, a bag takes the rows of one call last first.
         """
         table = self._writable()
-        table.insert_all(self._checked(rows))
+        if type(rows) is tuple and rows and type(rows[0]) is int:
+            table.insert(rows)  # one row under a plain key: what most insert, and nothing to check about it
+        else:
+            table.insert_all(self._checked(rows))
 
     def insert_new(self, rows: Row | Iterable[Row]) -> bool:
         """Insert all rows, or none and return False when one of their keys is there already."""

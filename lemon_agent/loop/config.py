@@ -1,6 +1,7 @@
 """Value. What a run is given: the conversation so far, the model, the hooks, the limits."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field
@@ -192,3 +193,9 @@ class AgentLoopConfig:
     kill_grace_ms: int = 400
     gate: Gate | None = None
     max_queue: int = 10_000
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the process tree shows of a run while its model is at work. Not to be changed."""
+        facts = {"phase": "model", "model": self.model.id, "session": self.session_id}
+        return {key: value for key, value in facts.items() if value is not None}

@@ -191,8 +191,7 @@ class Run:
         """The loop's process has taken up the run: say so."""
         self.guard(self_pid())
         self._begun = True
-        self.shown = self.model
-        annotate(phase="model", model=self.model.id, session=self.config.session_id)
+        self.show_model()
         if telemetry.heard(LOOP_START):
             telemetry.execute(
                 LOOP_START,
@@ -317,7 +316,8 @@ class Run:
         """Let the process tree show that the model is at work."""
         if self.shown is not self.model:
             self.shown = self.model
-            annotate(phase="model", model=self.model.id)
+            facts = self.config.facts
+            annotate(facts if self.model is self.config.model else {**facts, "model": self.model.id})
 
     def show_tools(self, count: int) -> None:
         """Let the process tree show that so many tools are at work; none when they are done."""
