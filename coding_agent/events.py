@@ -268,12 +268,12 @@ class SessionEvent:
     """One thing that happened in one session.
 
     Attributes:
-        missed: It happened before its reader began to listen, who needs it to follow what happens now. A message that
-            is being said begins for such a reader with all of it that was said so far.
+        missed_by_ms: How long before its reader began to listen it happened, who needs it to follow what happens now;
+            None for what happens now. A message that is being said begins for such a reader with all that was said.
     """
 
     type: ClassVar[str] = "session_event"
     session_id: str
     event: AgentEvent | SessionNotice
     entry_id: str | None = None
-    missed: bool = False
+    missed_by_ms: int | None = None

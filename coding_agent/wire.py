@@ -92,12 +92,15 @@ def header_to_wire(state: SessionState) -> dict[str, Any]:
 
 
 def event_to_wire(event: SessionEvent, *, deltas: bool = False) -> dict[str, Any]:
-    """One session event as a JSON object; `entryId` is there when its message was stored, `missed` when it is older."""
+    """One session event as a JSON object.
+
+    `entryId` is there when its message was stored; `missed`, and `ageMs`, when it is told to somebody who came later.
+    """
     told = {"type": event.event.type, **_body(event.event, deltas)}
     if event.entry_id is not None:
         told["entryId"] = event.entry_id
-    if event.missed:
-        told["missed"] = True
+    if event.missed_by_ms is not None:
+        told |= {"missed": True, "ageMs": event.missed_by_ms}
     return told
 
 

@@ -38,8 +38,8 @@ class Notifier:
     def subscribe_direct(self, subscriber: Pid, *, missed: bool = False) -> None:
         """From now on `subscriber` gets every `SessionEvent` in its mailbox; first what it has `missed`, if wanted."""
         self.event_listeners.append((subscriber, monitor(subscriber)))
-        for event in self.under_way.missed() if missed else ():
-            send(subscriber, SessionEvent(self.session_id, event, missed=True))
+        for event, age_ms in self.under_way.missed() if missed else ():
+            send(subscriber, SessionEvent(self.session_id, event, missed_by_ms=age_ms))
 
     def subscribe_stream(self, subscriber: Pid, stream: EventStream) -> None:
         """From now on `stream` gets every `SessionEvent`; it is cancelled when `subscriber` dies."""

@@ -1,4 +1,4 @@
-"""Pure. What is under way in a session, as the events that somebody who begins to listen now has missed.
+"""Pure, but for the clock. What is under way in a session, as the events that somebody who comes now has missed.
 
 They are few whatever has happened: the beginning of the run and of its turn, the message that is being said as it is by
 now, each call that runs with the last of its output, what waits in the queues. Whoever hears them and then what happens
@@ -35,6 +35,7 @@ from lemon_agent import (
     TurnEnd,
     TurnStart,
 )
+from lemon_otp import monotonic_s
 
 Event = AgentEvent | SessionNotice
 
@@ -53,12 +54,12 @@ STANDS: Final = (AgentStart, TurnStart, CompactionStart, AutoRetryStart, QueueUp
 
 @define
 class UnderWay:
-    """Told of every event in turn; `missed` says which of them still matter."""
+    """Told of every event in turn; `missed` says which of them still matter, and how old they are."""
 
-    _standing: dict[type, Event] = field(factory=dict)
-    _begun: MessageStart | None = None
+    _standing: dict[type, tuple[Event, float]] = field(factory=dict)
+    _begun: tuple[MessageStart, float] | None = None
     _grown: MessageUpdate | None = None
-    _calls: dict[str, tuple[ToolExecutionStart, ToolExecutionUpdate | None]] = field(factory=dict)
+    _calls: dict[str, tuple[ToolExecutionStart, float, ToolExecutionUpdate | None]] = field(factory=dict)
 
     def saw(self, event: Event) -> None:
         """This has happened."""
@@ -68,13 +69,14 @@ class UnderWay:
             return
         match event:
             case MessageStart(message) if message.role == "assistant":
-                self._begun, self._grown = event, None
+                self._begun, self._grown = (event, monotonic_s()), None
             case MessageEnd(message) if message.role == "assistant":
                 self._begun = self._grown = None
             case ToolExecutionStart(call_id):
-                self._calls[call_id] = event, None
+                self._calls[call_id] = event, monotonic_s(), None
             case ToolExecutionUpdate(call_id) if call_id in self._calls:
-                self._calls[call_id] = self._calls[call_id][0], event
+                begun, began_s, _ = self._calls[call_id]
+                self._calls[call_id] = begun, began_s, event
             case ToolExecutionEnd(call_id):
                 self._calls.pop(call_id, None)
             case Settled() | SessionReset():
@@ -84,17 +86,26 @@ class UnderWay:
             case QueueUpdate((), ()):
                 self._standing.pop(kind, None)
             case _ if kind in STANDS:
-                self._standing[kind] = event
+                self._standing[kind] = event, monotonic_s()
             case _:
                 for over in ENDS.get(kind, ()):
                     self._standing.pop(over, None)
 
-    def missed(self) -> Iterator[Event]:
-        """The events that bring somebody who has heard nothing up to date."""
-        yield from (self._standing[kind] for kind in STANDS if kind in self._standing)
+    def missed(self) -> Iterator[tuple[Event, int]]:
+        """The events that bring somebody who has heard nothing up to date, and how many milliseconds ago they were."""
+        now_s = monotonic_s()
+
+        def age_ms(at_s: float) -> int:
+            return round((now_s - at_s) * 1000)
+
+        for kind in STANDS:
+            if kind in self._standing:
+                event, at_s = self._standing[kind]
+                yield event, age_ms(at_s)
         if self._begun is not None:
-            yield self._begun if self._grown is None else MessageStart(self._grown.message)
-        for begun, last in self._calls.values():
-            yield begun
+            message, at_s = self._begun
+            yield message if self._grown is None else MessageStart(self._grown.message), age_ms(at_s)
+        for begun, at_s, last in self._calls.values():
+            yield begun, age_ms(at_s)
             if last is not None:
-                yield last
+                yield last, 0

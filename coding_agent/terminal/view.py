@@ -100,7 +100,9 @@ class View:
     def take(self, event: Message, now_s: float) -> list[Block]:
         """What can be printed now for good. An event nobody knows changes nothing."""
         handler = HANDLERS.get(str(event.get("type")))
-        return handler(self, event, now_s) if handler is not None else []
+        age_ms = event.get("ageMs")  # of what had happened before this terminal came
+        happened_s = now_s - age_ms / 1000 if isinstance(age_ms, int) else now_s
+        return handler(self, event, happened_s) if handler is not None else []
 
     # The run.
 

@@ -6,7 +6,7 @@ from coding_agent.session.under_way import UnderWay
 from coding_agent.terminal.blocks import Prose, Thought, ToolRan
 from coding_agent.terminal.view import View
 from coding_agent.wire import event_to_wire
-from lemon_agent import AgentTool, MessageStart, MessageUpdate, text_result
+from lemon_agent import AgentStart, AgentTool, MessageStart, MessageUpdate, ToolExecutionStart, text_result
 from lemon_ai import get_text, get_thinking
 from lemon_ai.testing import Call, Delay, Say, Think
 from lemon_otp import self_pid
@@ -52,7 +52,7 @@ async def test_whoever_comes_in_the_middle_reads_what_is_being_said_from_its_beg
     seen = UnderWay()
     first = next(at for at, event in enumerate(events) if isinstance(event.event, MessageUpdate))
     for at, event in enumerate(events):
-        missed = [SessionEvent(event.session_id, what, missed=True) for what in seen.missed()]
+        missed = [SessionEvent(event.session_id, what, missed_by_ms=age_ms) for what, age_ms in seen.missed()]
         told = shown([*missed, *events[at:]])
         assert whole["said"].endswith(told["said"])
         assert whole["thought"].endswith(told["thought"])
@@ -72,19 +72,32 @@ async def test_a_call_that_runs_is_told_with_the_last_of_its_output(host):
     seen, told = UnderWay(), []
     for event in events:
         seen.saw(event.event)
-        told.append([each.type for each in seen.missed() if each.type.startswith("tool_execution")])
+        told.append([each.type for each, _ in seen.missed() if each.type.startswith("tool_execution")])
     assert ["tool_execution_start", "tool_execution_update"] in told
     assert told[-1] == []
 
 
-def test_queues_are_told_while_something_waits_in_them():
+async def test_queues_are_told_while_something_waits_in_them(runtime):
     """They outlive the run; empty ones are not worth a word."""
     seen = UnderWay()
     seen.saw(QueueUpdate(("look",), ()))
     seen.saw(Settled("completed"))
-    assert list(seen.missed()) == [QueueUpdate(("look",), ())]
+    assert [each for each, _ in seen.missed()] == [QueueUpdate(("look",), ())]
     seen.saw(QueueUpdate((), ()))
     assert list(seen.missed()) == []
+
+
+async def test_it_is_told_how_long_ago_each_of_them_was(clocked_runtime, fake_clock):
+    """A newcomer counts the time of the run, of a call and until the next try from when they began."""
+    seen = UnderWay()
+    seen.saw(AgentStart())
+    await fake_clock.advance(60)
+    seen.saw(ToolExecutionStart("c1", "look", {}))
+    await fake_clock.advance(5)
+    assert [(each.type, age_ms) for each, age_ms in seen.missed()] == [
+        ("agent_start", 65_000),
+        ("tool_execution_start", 5_000),
+    ]
 
 
 async def test_a_late_subscriber_is_told_first_what_it_has_missed_if_it_wants_to_be(host):
@@ -96,7 +109,7 @@ async def test_a_late_subscriber_is_told_first_what_it_has_missed_if_it_wants_to
     await client.subscribe(session, self_pid(), missed=True)  # a second time, as somebody else would
     heard = await host.until(MessageStart)
     assert [event.event.type for event in heard] == ["agent_start", "turn_start", "message_start"]
-    assert all(event.missed for event in heard)
+    assert all(event.missed_by_ms is not None for event in heard)
     assert get_text(heard[-1].event.message) == "Half of"
     assert event_to_wire(heard[-1])["missed"] is True
     await client.abort(session)

@@ -156,3 +156,33 @@ def test_an_old_conversation_shows_calls_with_their_results():
     messages = [user_said("hi")[1]["message"], {"role": "assistant", "content": [call]}, result, assistant("done")]
 
     assert history_blocks(messages) == [UserSaid("hi"), ToolRan("read", {"path": "a"}, "A"), Prose("done")]
+
+
+def test_what_had_begun_before_is_timed_from_its_beginning():
+    """Who comes later counts the run, a call and the wait for the next try as those do who were there."""
+    view = View()
+    view.take({"type": "agent_start", "missed": True, "ageMs": 65_000}, 100.0)
+    view.take(
+        {"type": "tool_execution_start", "toolCallId": "c", "toolName": "bash", "missed": True, "ageMs": 5_000}, 100.0
+    )
+    view.take({"type": "auto_retry_start", "delayMs": 20_000, "missed": True, "ageMs": 8_000}, 100.0)
+    assert view.run_since_s == 35.0
+    assert view.tools["c"].since_s == 95.0
+    assert view.retry_at_s == 112.0
+
+
+def test_a_message_that_was_being_said_before_goes_on_where_it_was():
+    """Its thoughts, its finished text and the beginning of the last one, then the parts that come: each once."""
+    view = View()
+    so_far = [
+        {"type": "thinking", "thinking": "Let me see."},
+        {"type": "text", "text": "First part."},
+        {"type": "text", "text": "Second beg"},
+    ]
+    begun = view.take(
+        {"type": "message_start", "message": {"role": "assistant", "content": so_far}, "missed": True}, 1.0
+    )
+    assert begun == [Thought("Let me see."), Prose("First part.")]
+    assert view.phase == "answering"
+    view.take(delta("ins."), 2.0)
+    assert view.take({"type": "message_end", "message": assistant("whole")}, 3.0) == [Prose("Second begins.")]
