@@ -108,7 +108,7 @@ class View:
 
     def _begins(self, _event: Message, now_s: float) -> list[Block]:
         self.phase = "waiting"
-        self.run_since_s = self.run_since_s if self.run_since_s is not None else now_s
+        self.run_since_s = now_s if self.run_since_s is None else min(self.run_since_s, now_s)
         self.retry_at_s = None
         return []
 

@@ -160,7 +160,7 @@ def test_an_old_conversation_shows_calls_with_their_results():
 
 def test_what_had_begun_before_is_timed_from_its_beginning():
     """Who comes later counts the run, a call and the wait for the next try as those do who were there."""
-    view = View()
+    view = View(run_since_s=99.0, phase="waiting")  # as the state said, which knows no more
     view.take({"type": "agent_start", "missed": True, "ageMs": 65_000}, 100.0)
     view.take(
         {"type": "tool_execution_start", "toolCallId": "c", "toolName": "bash", "missed": True, "ageMs": 5_000}, 100.0
