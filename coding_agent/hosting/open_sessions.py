@@ -15,6 +15,7 @@ from coding_agent.errors import CodingAgentError
 from coding_agent.hosting.dialogs import Dialogs
 from coding_agent.hosting.host_parts import Host, OpenSession, Wanted
 from coding_agent.hosting.options import options_for
+from coding_agent.mcp.at_start import end_servers
 from coding_agent.safety import Safety, gate_for, safety_of
 from coding_agent.session.budget import Account
 from coding_agent.session_supervisor import start_session, stop_session
@@ -68,8 +69,13 @@ class OpenSessions:
         account = Account(wanted.budget or budget_of(self.host.settings))
         options = evolve(await options_for(self.host, wanted, safety, gate, dialogs), account=account)
         if (running := self.at(options.session_file)) is not None:  # the newest one of the folder
+            await end_servers(options)
             return running
-        pid = await start_session(options)
+        try:
+            pid = await start_session(options)
+        except Exception:
+            await end_servers(options)
+            raise
         state = await client.get_state(pid)
         one = OpenSession(self.host, pid, state.session_id, Path(state.file), options, gate, dialogs, account)
         self._open.append(one)

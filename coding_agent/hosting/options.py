@@ -8,6 +8,7 @@ from attrs import evolve
 from coding_agent.errors import NoSuchSession, UnknownTool
 from coding_agent.hosting.dialogs import Dialogs
 from coding_agent.hosting.host_parts import Host, Wanted
+from coding_agent.mcp.at_start import end_servers
 from coding_agent.permissions.gate import PermissionGate
 from coding_agent.safety import Safety
 from coding_agent.session.options import SessionOptions
@@ -45,9 +46,13 @@ async def options_for(
     if wanted.file is not None and not wanted.first:  # a session that was stored goes on as it was
         options = evolve(options, override_model=False, thinking_level=None)
     options = evolve(options, get_api_key=host.known.key_finder, **_given(wanted))
-    for extra in host.all_extras():
-        options = await extra(options, dialogs)
-    return with_tools(options, host.arguments.tools)
+    try:
+        for extra in host.all_extras():
+            options = await extra(options, dialogs)
+        return with_tools(options, host.arguments.tools)
+    except Exception:
+        await end_servers(options)  # nobody else will
+        raise
 
 
 def with_tools(options: SessionOptions, names: tuple[str, ...] | None) -> SessionOptions:

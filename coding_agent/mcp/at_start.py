@@ -94,6 +94,14 @@ async def with_configured_servers(
     return options
 
 
+async def end_servers(options: SessionOptions) -> None:
+    """End servers that were started for a session that does not begin, and return when nothing of them is left."""
+    if servers_of(options) is not None:
+        from coding_agent.mcp.session_servers import close_servers
+
+        await close_servers(options)
+
+
 def any_files(settings: "Settings") -> bool:
     """Is there a file that may name servers?"""
     from coding_agent.mcp.places import project_files, user_files

@@ -19,6 +19,9 @@ from coding_agent.mcp.oauth_store import LoginStore, stored_login
 
 CLIENT_NAME: Final = "Lemon"
 CALLBACK: Final = "/callback"
+ANSWER_S: Final = 30.0
+"""How long a server may be silent while one logs in there; the person has their own time."""
+ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 
 
 class LoginNeeded(Exception):
@@ -102,15 +105,18 @@ async def log_in(
 
     provider = _provider(entry, LoginStore(entry, environ, fresh=True), redirect, send_to, come_back)
     try:
-        async with http_client(dict(entry.headers), auth=provider) as http:
-            answer = await http.post(entry.url, json=PROBE, headers={"accept": "application/json, text/event-stream"})
+        async with (
+            http_client(dict(entry.headers), ANSWER_S, provider) as http,
+            http.stream("POST", entry.url, json=PROBE, headers=ACCEPT) as answer,  # what it says does not matter
+        ):
+            status = answer.status_code
     except (OAuthFlowError, httpx2.HTTPError, ValueError) as error:
         raise LoginRefused(
             f"no login at {entry.name}: {entry.masked(str(error))[:300] or type(error).__name__}"
         ) from error
     if not sent:
-        raise LoginRefused(f"{entry.name} asks for no login (it answers {answer.status_code})")
-    if answer.status_code in (401, 403):
+        raise LoginRefused(f"{entry.name} asks for no login (it answers {status})")
+    if status in (401, 403):
         raise LoginRefused(f"{entry.name} does not take the login it has just granted")
 
 

@@ -6,14 +6,18 @@ found out about the authorization server is kept with it: a token that has ended
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from coding_agent.credentials.credential_file import CredentialFile, credential_path
+from coding_agent.errors import BadCredentialFile
 from coding_agent.mcp.entries import ServerEntry
 from lemon_otp import wall_ms
 
 KIND: Final = "mcp_oauth"
+
+_log: Final = logging.getLogger(__name__)
 
 
 def login_name(url: str) -> str:
@@ -66,7 +70,12 @@ class LoginStore:
         )
 
     async def set_tokens(self, tokens: Any) -> None:
-        """Keep them, private to this user, in place of those before."""
+        """Keep them, private to this user, in place of those before.
+
+        Raises:
+            BadCredentialFile: They cannot be kept, and one is about to log in. Those of a login that was renewed are
+                used all the same, as long as this connection lasts.
+        """
         client = self._client or await self.get_client_info()
         entry = {
             "type": KIND,
@@ -83,7 +92,12 @@ class LoginStore:
         }
         if entry["client"] is not None:
             entry["client"].pop("client_secret", None)
-        await asyncio.to_thread(self._file.put, login_name(self._entry.url), entry)
+        try:
+            await asyncio.to_thread(self._file.put, login_name(self._entry.url), entry)
+        except BadCredentialFile as error:
+            if self._fresh:
+                raise
+            _log.warning("the renewed login at the MCP server %s is not kept: %s", self._entry.name, error)
         self._fresh = False
 
     async def get_client_info(self) -> Any:

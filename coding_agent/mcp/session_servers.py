@@ -96,8 +96,8 @@ def _allow(gate: PermissionGate | None, entries: Sequence[ServerEntry]) -> list[
 async def mcp_status(session: Address) -> dict[str, Any]:
     """What a client may know of a session's servers: `get_mcp` of the RPC protocol, and what `/mcp` shows.
 
-    `{"servers": [{name, state, error, tools, resources, templates, prompts, version}], "problems": [...],
-    "waiting": [...]}`
+    `{"servers": [{name, state, error, tools, resources, templates, prompts, instructions, version}],
+    "problems": [...], "waiting": [...]}`
     """
     found = servers_of(await call(session, GetOptions()))
     if found is None:
@@ -150,5 +150,6 @@ def status_to_json(status: Status) -> dict[str, Any]:
         "resources": [each.uri for each in resources if not each.is_template],
         "templates": [each.uri for each in resources if each.is_template],
         "prompts": [] if offer is None else [prompt.name for prompt in offer.prompts],
+        "instructions": "" if offer is None else offer.instructions,
         "version": "" if offer is None else offer.version,
     }

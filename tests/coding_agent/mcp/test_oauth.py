@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from coding_agent.credentials.credentials import Credentials
-from coding_agent.errors import LoginRefused
+from coding_agent.errors import BadCredentialFile, LoginRefused
 from coding_agent.mcp.entries import BadEntry, OAuthChoice, ServerEntry, entry_from
 from coding_agent.mcp.mcp_command import main
 from coding_agent.mcp.oauth import log_in
@@ -102,6 +102,28 @@ async def test_a_login_that_has_ended_is_renewed_without_asking(auth_file, tmp_p
         assert renewed["access"] != first["access"]
         assert renewed["refresh"] != first["refresh"]
         assert renewed["expires"] > 1
+
+
+async def test_a_renewed_login_that_cannot_be_kept_is_used_all_the_same(auth_file, tmp_path, monkeypatch):
+    """The file cannot be changed: this connection has its login, and the file is as it was."""
+
+    def full(_file, _name, _entry):
+        raise BadCredentialFile(auth_file, "cannot be written: the disk is full")
+
+    async with guarded(free_port()) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
+            with pytest.raises(BadCredentialFile):
+                await log_in(server, browser)
+        await log_in(server, browser)
+        ended = {**json.loads(auth_file.read_text())[login_name(server.url)], "expires": 1}
+        auth_file.write_text(json.dumps({login_name(server.url): ended}))
+        monkeypatch.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
+
+        box = await Toolbox.open(server, folder=tmp_path)
+
+        assert await box.text("mcp__g__secret") == "forty-two"
+        assert json.loads(auth_file.read_text()) == {login_name(server.url): ended}
 
 
 async def test_a_login_that_is_not_taken_any_more_asks_for_another(auth_file, tmp_path):
