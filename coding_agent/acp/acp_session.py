@@ -139,7 +139,8 @@ class AcpSession:
         pid = await self.desk.pid()
         model = (await client.get_options(pid)).model
         state = await client.get_state(pid)
-        return choices.options(self.mode, model, available(self.host.known, model), state.thinking_level)
+        chosen = choices.options(self.mode, model, available(self.host.known, model), state.thinking_level)
+        return [*chosen, choices.compaction(state.auto_compaction)] if self._can.switches else chosen
 
     def introduce(self) -> None:
         """Tell what can be typed behind a slash; from now on the client hears of everything."""
@@ -234,6 +235,16 @@ class AcpSession:
             raise BadUsage(f"there is no mode {mode!r}; give one of {', '.join(MODES)}")
         gate = self.desk.session.gate
         gate.policy = evolve(gate.policy or Policy("full"), mode=cast("Mode", mode))
+
+    async def switch(self, name: str, on: bool) -> None:
+        """Switch something on or off.
+
+        Raises:
+            BadUsage: There is no such thing to switch.
+        """
+        if name != choices.COMPACTION:
+            raise BadUsage(f"there is nothing called {name!r} to switch")
+        await client.set_auto_compaction(await self.desk.pid(), on)
 
     async def choose(self, name: str, value: str) -> None:
         """Choose a mode, a model or a level of thinking.

@@ -180,10 +180,13 @@ class Agent:
         return Answer({}, tell)
 
     async def set_config_option(self, session_id: str, config_id: str, value: Any, **_more: Any) -> dict[str, Any]:
-        if not isinstance(value, str):
-            raise BadUsage(f"{config_id} takes one of its values")
         session = self._session(session_id)
-        await session.choose(config_id, value)
+        if isinstance(value, bool):
+            await session.switch(config_id, value)
+        elif isinstance(value, str):
+            await session.choose(config_id, value)
+        else:
+            raise BadUsage(f"{config_id} takes one of its values")
         return {"configOptions": await session.options()}
 
     # Prompts.

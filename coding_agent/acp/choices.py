@@ -10,6 +10,7 @@ from lemon_ai import Model
 MODE: Final = "mode"
 MODEL: Final = "model"
 THINKING: Final = "thinking"
+COMPACTION: Final = "compaction"
 
 MODE_NAMES: Final = {
     "ask": ("Ask", "Reads and searches; asks before everything else"),
@@ -45,6 +46,17 @@ def options(mode: str, model: Model, models: Sequence[Model], level: str) -> lis
         ),
         _select(THINKING, "Thinking", "thought_level", level, [(each, each, "") for each in _levels(model, level)]),
     ]
+
+
+def compaction(enabled: bool) -> dict[str, Any]:
+    """The switch of compactions that nobody asked for."""
+    return {
+        "id": COMPACTION,
+        "name": "Compact by itself",
+        "description": "Make a long conversation shorter when there is no room left",
+        "type": "boolean",
+        "currentValue": enabled,
+    }
 
 
 def name_of(model: Model) -> str:

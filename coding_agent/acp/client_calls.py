@@ -22,20 +22,27 @@ class Capabilities:
     forms: bool = False
     pages: bool = False
     terminal_login: bool = False
+    switches: bool = False
 
     @classmethod
     def of(cls, told: Any) -> "Capabilities":
         """From the `clientCapabilities` of `initialize`, which may be missing."""
-        files = getattr(told, "fs", None)
-        asks = getattr(told, "elicitation", None)
         return cls(
-            read_files=bool(getattr(files, "read_text_file", False)),
-            write_files=bool(getattr(files, "write_text_file", False)),
-            terminals=bool(getattr(told, "terminal", False)),
-            forms=getattr(asks, "form", None) is not None,
-            pages=getattr(asks, "url", None) is not None,
-            terminal_login=bool(getattr(getattr(told, "auth", None), "terminal", False)),
+            read_files=bool(_at(told, "fs", "read_text_file")),
+            write_files=bool(_at(told, "fs", "write_text_file")),
+            terminals=bool(_at(told, "terminal")),
+            forms=_at(told, "elicitation", "form") is not None,
+            pages=_at(told, "elicitation", "url") is not None,
+            switches=_at(told, "session", "config_options", "boolean") is not None,
+            terminal_login=bool(_at(told, "auth", "terminal")),
         )
+
+
+def _at(told: Any, *names: str) -> Any:
+    """What stands under these names; None where one of them is missing."""
+    for name in names:
+        told = getattr(told, name, None)
+    return told
 
 
 @define(eq=False)

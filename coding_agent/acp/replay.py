@@ -14,17 +14,18 @@ def replayed(messages: Iterable[Mapping[str, Any]], cwd: str) -> Iterator[Update
     """The updates for messages as a session file holds them."""
     calls: dict[str, ToolCall] = {}
     plan: list[dict[str, str]] | None = None
-    for stored in messages:
+    for number, stored in enumerate(messages, 1):
+        name = f"m{number}"
         match message_from_json(stored):
             case UserMessage(content=content):
-                yield from _user(content)
+                yield from _user(content, name)
             case AssistantMessage(content=blocks):
                 for block in blocks:
                     match block:
                         case TextContent(text) if text:
-                            yield chunk("agent_message_chunk", text)
+                            yield chunk("agent_message_chunk", text, name)
                         case ThinkingContent(thinking) if thinking:
-                            yield chunk("agent_thought_chunk", thinking)
+                            yield chunk("agent_thought_chunk", thinking, name)
                         case ToolCall():
                             calls[block.id] = block
                             yield announced(block.id, block.name, block.arguments, cwd, "pending")
@@ -38,11 +39,11 @@ def replayed(messages: Iterable[Mapping[str, Any]], cwd: str) -> Iterator[Update
         yield {"sessionUpdate": "plan", "entries": plan}
 
 
-def _user(content: Any) -> Iterator[Update]:
+def _user(content: Any, name: str) -> Iterator[Update]:
     blocks = (TextContent(content),) if isinstance(content, str) else content
     for block in map(block_of, blocks):
         if block is not None:
-            yield {"sessionUpdate": "user_message_chunk", "content": block}
+            yield {"sessionUpdate": "user_message_chunk", "content": block, "messageId": name}
 
 
 def _result(message: ToolResultMessage, call: ToolCall | None, cwd: str) -> Update:

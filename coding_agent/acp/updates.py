@@ -14,6 +14,7 @@ from coding_agent.events import SessionEvent, Settled
 from lemon_agent import (
     AgentToolResult,
     MessageEnd,
+    MessageStart,
     MessageUpdate,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -32,19 +33,23 @@ class Updates:
         cwd: Relative paths begin here.
         before: What a file held before a call of this id wrote it, when that is known; taken out when asked.
         open_calls: Calls that were announced and have not ended.
+        answers: How many messages of the model have begun; pieces of one belong together by this.
     """
 
     cwd: str
     before: Callable[[str], str | None] = lambda _call_id: None
     open_calls: dict[str, tuple[str, Mapping[str, Any]]] = field(factory=dict)
+    answers: int = 0
 
     def of(self, event: SessionEvent) -> Iterator[Update]:
         """The updates for one event, in order."""
         match event.event:
+            case MessageStart(AssistantMessage()):
+                self.answers += 1
             case MessageUpdate(TextDelta(delta=delta)) if delta:
-                yield chunk("agent_message_chunk", delta)
+                yield chunk("agent_message_chunk", delta, f"a{self.answers}")
             case MessageUpdate(ThinkingDelta(delta=delta)) if delta:
-                yield chunk("agent_thought_chunk", delta)
+                yield chunk("agent_thought_chunk", delta, f"a{self.answers}")
             case MessageUpdate(ToolCallStart() as begun):
                 yield from self._begun(begun)
             case MessageUpdate(ToolCallEnd(tool_call=call)):
@@ -111,9 +116,10 @@ class Updates:
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **fields}
 
 
-def chunk(kind: str, text: str) -> Update:
-    """A piece of text."""
-    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+def chunk(kind: str, text: str, message: str | None = None) -> Update:
+    """A piece of text, of a message that others belong to as well when it is named."""
+    named = {} if message is None else {"messageId": message}
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **named}
 
 
 def announced(call_id: str, name: str, args: Mapping[str, Any], cwd: str, status: str) -> Update:

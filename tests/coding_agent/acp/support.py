@@ -58,11 +58,14 @@ class Connection:
                         return message
                 await self._news.wait()
 
-    def said(self) -> str:
-        """All that the model has said."""
+    def chunks(self) -> list[dict]:
+        """What the model has said, piece by piece."""
         updates = [message["params"]["update"] for message in self.written if message.get("method") == "session/update"]
-        chunks = [update for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
-        return "".join(update["content"]["text"] for update in chunks)
+        return [update for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
+
+    def said(self) -> str:
+        """All of it."""
+        return "".join(update["content"]["text"] for update in self.chunks())
 
     async def open(self, **capabilities: Any) -> str:
         await self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)

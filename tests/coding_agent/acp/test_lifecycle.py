@@ -212,3 +212,40 @@ async def test_a_servers_question_is_a_form_of_the_editor(connection):
 
     assert ended["result"] == {"stopReason": "end_turn"}
     assert '\\"count\\":3,\\"size\\":\\"large\\"' in json.dumps(connection.written)
+
+
+async def test_a_client_with_switches_is_offered_one(connection):
+    """Others are not told of it; what it is switched to holds."""
+    session = await connection.open(session={"configOptions": {"boolean": {}}})
+
+    switched = await connection.ask(
+        "session/set_config_option", sessionId=session, configId="compaction", type="boolean", value=False
+    )
+
+    fits("SetSessionConfigOptionResponse", switched["result"])
+    options = {each["id"]: each for each in switched["result"]["configOptions"]}
+    assert options["compaction"]["currentValue"] is False
+    assert (await connection.agent.sessions[session].desk.state()).auto_compaction is False
+    wrong = await connection.ask(
+        "session/set_config_option", sessionId=session, configId="model", type="boolean", value=True
+    )
+    assert wrong["error"]["code"] == -32602
+    await connection.ask("initialize", protocolVersion=1)
+    other = await connection.ask("session/new", cwd=connection.cwd, mcpServers=[])
+    assert "compaction" not in {each["id"] for each in other["result"]["configOptions"]}
+
+
+async def test_pieces_of_one_message_belong_together(connection):
+    """Each answer has a name of its own, while it comes and when it is told again."""
+    session = await connection.open()
+    await said(connection, session, "one two")
+    await said(connection, session, "three four")
+    live = [each["messageId"] for each in connection.chunks()]
+
+    await connection.ask("session/close", sessionId=session)
+    connection.written.clear()
+    await connection.ask("session/load", sessionId=session, cwd=connection.cwd, mcpServers=[])
+
+    assert len(set(live)) == 2
+    assert live == sorted(live)
+    assert len({each["messageId"] for each in connection.chunks()}) == 2
