@@ -18,6 +18,7 @@ from lemon_agent.events import (
     Canceled,
     ErrorEvent,
     MessageEnd,
+    MessageStart,
     Terminal,
     ToolExecutionUpdate,
 )
@@ -132,6 +133,7 @@ class Work:
     def describe(self) -> AgentState:
         """The agent at this moment."""
         options, progress = self.options, self.progress
+        self.look_at_answer()
         return AgentState(
             options.system_prompt,
             options.model,
@@ -239,6 +241,12 @@ class Work:
         else:
             return False
         return True
+
+    def look_at_answer(self) -> None:
+        """See how far the model's answer is, which is not said while nobody listens."""
+        reading = None if self.run is None else self.run.run.reading
+        if reading is not None and reading.latest is not None:
+            self.progress.streaming = MessageStart(reading.latest.partial)
 
     def pass_on(self, run: ActiveRun, event: AgentEvent) -> None:
         """Change the state by an event that is not the last, then tell it."""
@@ -348,20 +356,16 @@ async def begin(
 class _Feed:
     """What a run is given from its agent's queues: by a call to the agent, unless that would be for nothing."""
 
-    __slots__ = ("_drained", "_me", "_number", "_work", "gate")
+    __slots__ = ("_drained", "_me", "_number", "_work", "gate", "listeners")
 
     def __init__(self, work: Work, me: Pid, number: int, *, drained: bool) -> None:
         self.gate: Gate = work.gate
+        self.listeners = work.outboxes
         self._work = work
         self._me = me
         self._number = number
         self._drained = drained
         """Has steering been taken from for the first turn?"""
-
-    @property
-    def listened(self) -> bool:
-        """Has the agent subscribers?"""
-        return bool(self._work.outboxes)
 
     def steering(self) -> GetMessages | None:
         """Takes what to inject after the current turn."""
@@ -438,6 +442,7 @@ async def finish_if_over(work: Work) -> None:
         if run.carried:
             terminal = evolve(terminal, messages=said)
     else:
+        work.look_at_answer()
         for event in opening_events(work.progress, run.unsaid):
             work.pass_on(run, event)
         for event in closing_events(work.progress, aborted=run.signal.aborted):

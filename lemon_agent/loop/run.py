@@ -1,7 +1,7 @@
 """Edge. One run at work: what it holds, how it speaks, and what is let go when it is over."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextvars import copy_context
 from typing import Any, Final, Literal, Protocol
 
@@ -62,6 +62,13 @@ class Working(Protocol):
         ...
 
 
+class Reading(Protocol):
+    """A model's answer that is being read."""
+
+    latest: Any
+    """The newest event of it, whose `partial` is what there is of the message; None when nothing has come."""
+
+
 class Feed(Protocol):
     """What a run is given from outside while it goes on: from an agent's queues, or by hooks of the configuration."""
 
@@ -79,8 +86,8 @@ class Feed(Protocol):
         ...
 
     @property
-    def listened(self) -> bool:
-        """Does anybody want to hear what is said for listeners only, and changes nothing for the agent itself?"""
+    def listeners(self) -> Collection[Any]:
+        """Who hears what is said; as long as it is empty, what is said for listeners alone need not be said."""
         ...
 
 
@@ -89,7 +96,7 @@ class ConfigFeed:
     """The hooks of a configuration."""
 
     config: AgentLoopConfig
-    listened: bool = True
+    listeners: Collection[Any] = ("whoever reads the stream",)
 
     def steering(self) -> GetMessages | None:
         """As `Feed`."""
@@ -123,6 +130,7 @@ class Run:
         "open_calls",
         "pid",
         "provider_error",
+        "reading",
         "shown",
         "signal",
         "state",
@@ -168,6 +176,8 @@ class Run:
         """The names of the tools whose calls have been taken up and have no result yet, by call id."""
         self.backlog: deque[AgentEvent] | None = None
         """What was said and a full stream has not taken yet."""
+        self.reading: Reading | None = None
+        """The answer of the model that is being read. Those who do not listen can look here how far it is."""
         self.shown: Model | None = None
         """The model that the process tree shows at work."""
         self._began_s = monotonic_s()
@@ -283,7 +293,7 @@ class Run:
     def to(self, state: LoopState, **metadata: Any) -> None:
         """Go to a state and say so."""
         before, self.state = self.state, step(self.state, state)
-        if self.feed.listened:
+        if self.feed.listeners:
             self.emit(LoopStateTransition(before, state, metadata))
         if telemetry.heard(STATE_TRANSITION):
             telemetry.execute(STATE_TRANSITION, {"system_time": wall_ms()}, {**metadata, "from": before, "to": state})
@@ -291,7 +301,7 @@ class Run:
     def offer(self, tools: ToolSet) -> None:
         """Offer the model these tools from here on, and say which they are."""
         self.tools = tools
-        if not (self.feed.listened or telemetry.heard(SNAPSHOT_CREATED)):
+        if not (self.feed.listeners or telemetry.heard(SNAPSHOT_CREATED)):
             return
         snapshot = tools.snapshot()
         self.emit(ToolSchemaSnapshotted(snapshot))
@@ -326,7 +336,8 @@ class Run:
 
     def say(self, message: AgentMessage) -> None:
         """Say a whole message and make it part of the conversation."""
-        self.emit(MessageStart(message))
+        if self.feed.listeners:
+            self.emit(MessageStart(message))
         self.emit(MessageEnd(message))
         self.keep(message)
 

@@ -137,7 +137,7 @@ async def _with_key(run: Run, get_api_key: GetApiKey) -> StreamOptions:
 
 
 async def _call(run: Run, context: Context, options: StreamOptions) -> AssistantMessage:
-    reading = _Reading(run)
+    reading = run.reading = _Reading(run)
     source: Any = None
     try:
         with Interruptible(run.signal, redirect=True):
@@ -194,14 +194,14 @@ class _Reading:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._started = False
-        self._latest: Any = None
+        self.latest: Any = None
         self._final: AssistantMessage | None = None
         self.saw_terminal = False
 
     @property
     def untouched(self) -> bool:
         """Has nothing come at all?"""
-        return self._latest is None
+        return self.latest is None
 
     async def read(self, events: AsyncIterator[Any]) -> bool:
         """Read to the terminal event and say what comes; False when the stream stopped without one.
@@ -210,7 +210,7 @@ class _Reading:
             Interrupted: The run was aborted or redirected between two events.
         """
         run, signal, gate = self._run, self._run.signal, self._run.feed.gate
-        emit = run.emit
+        emit, listeners = run.emit, run.feed.listeners
         left = TURN_EVENTS
         event: Any
         async for event in events:
@@ -220,8 +220,8 @@ class _Reading:
                 raise Interrupted("redirected")
             kind = event.__class__
             if kind in GROWTH:
-                self._latest = event
-                if self._started:
+                self.latest = event
+                if self._started and listeners:
                     emit(MessageUpdate(event))
             elif self._other(event):
                 return True
@@ -239,10 +239,11 @@ class _Reading:
         """Take an event that is no growth; True when it is the last."""
         match event:
             case StreamStart():
-                self._latest = event
+                self.latest = event
                 if not self._started:
                     self._started = True
-                    self._run.emit(MessageStart(event.partial))
+                    if self._run.feed.listeners:
+                        self._run.emit(MessageStart(event.partial))
                 return False
             case StreamDone() | StreamError():
                 self.saw_terminal = True
@@ -283,23 +284,24 @@ class _Reading:
         """Say the message as it ended and make it part of the conversation."""
         assert self._final is not None
         message = _never_empty(self._final)
-        if not self._started:
+        self._run.reading = None
+        if not self._started and self._run.feed.listeners:
             self._run.emit(MessageStart(message))
         self._run.emit(MessageEnd(message))
         self._run.keep(message)
         return message
 
     def _partial(self) -> AssistantMessage:
-        if self._latest is not None:
-            partial: AssistantMessage = self._latest.partial
+        if self.latest is not None:
+            partial: AssistantMessage = self.latest.partial
             return partial
         return self._run.own_words("error", EARLY_END)
 
     def _reconciled(self, message: AssistantMessage) -> AssistantMessage:
         """The final message; one without content keeps what was streamed."""
-        if message.content or self._latest is None:
+        if message.content or self.latest is None:
             return message
-        return evolve(message, content=self._latest.partial.content)
+        return evolve(message, content=self.latest.partial.content)
 
 
 def _cut_off(message: AssistantMessage) -> AssistantMessage:

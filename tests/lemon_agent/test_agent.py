@@ -53,7 +53,17 @@ from lemon_ai import (
     UserMessage,
     get_text,
 )
-from lemon_otp import CallFailed, ReceiveTimeout, TaskSupervisor, mailbox_length, receive, self_pid, spawn, sys
+from lemon_otp import (
+    CallFailed,
+    ReceiveTimeout,
+    TaskSupervisor,
+    exit_signal,
+    mailbox_length,
+    receive,
+    self_pid,
+    spawn,
+    sys,
+)
 from lemon_otp.testing import settle
 from tests.lemon_agent.tools import ECHO, tool
 
@@ -687,6 +697,24 @@ async def test_an_agent_that_nobody_listens_to_knows_as_much_of_itself(clocked_t
     state = await Agent.get_state(agent)
     assert (state.is_streaming, state.streaming_message, state.error_message) == (False, None, None)
     assert [get_text(message) for message in state.messages] == ["hi", "so far"]
+
+
+@pytest.mark.parametrize("listened", [True, False])
+async def test_a_loop_killed_in_the_middle_of_an_answer_leaves_what_had_come_of_it(clocked_tree, fake_clock, listened):
+    """In the transcript, as a message that failed, whether anybody heard it come or not."""
+    agent = await Agent.start_link(AgentOptions(model=MODEL, stream_fn=ScriptedModel([["so ", Pause(1.0), "far"]])))
+    if listened:
+        await Agent.subscribe(agent)
+    await Agent.prompt(agent, "hi")
+    await fake_clock.advance(0.5)
+    [loop] = await TaskSupervisor.children("loop_task_supervisor")
+    exit_signal(loop, "kill")
+    await Agent.wait_for_idle(agent)
+    state = await Agent.get_state(agent)
+    assert [(message.role, get_text(message)) for message in state.messages] == [("user", "hi"), ("assistant", "so ")]
+    assert state.messages[-1].stop_reason == "error"
+    assert state.streaming_message is None
+    assert "loop_crashed" in state.error_message
 
 
 async def test_whoever_subscribes_in_the_middle_of_a_run_hears_everything_from_there_on(clocked_tree, fake_clock):
