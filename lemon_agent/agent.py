@@ -7,7 +7,7 @@ Asked and told: see `agent_protocol`; started with `AgentOptions`
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from lemon_agent import agent_protocol as ask
 from lemon_agent.agent_runs import Work, begin, finish_if_over, heard, overdue, take, timed_out
@@ -68,6 +68,9 @@ class Subscription:
     def grant(self, events: int) -> None:
         """Allow so many more events, for a subscription with credit."""
         cast(self.agent, ask.Grant(self.ref, events))
+
+
+Answer: TypeAlias = Reply[Work] | NoReply[Work]
 
 
 class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
@@ -276,12 +279,12 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
         inbox = Inbox(steering_mode=options.steering_mode, follow_up_mode=options.follow_up_mode)
         return Work(options, Progress(Conversation(options.messages)), inbox)
 
-    async def handle_call(self, message: ask.AgentCall, caller: Caller, work: Work) -> Reply[Work] | NoReply[Work]:
+    def handle_call(self, message: ask.AgentCall, caller: Caller, work: Work) -> Answer | Awaitable[Answer]:
         match message:
             case ask.Prompt(messages):
-                return Reply(await _prompt(work, messages), work)
+                return _prompt(work, messages)
             case ask.Continue():
-                return Reply(await _continue(work), work)
+                return _continue(work)
             case ask.TakeSteering(run):
                 return Reply(work.take_steering(run), work)
             case ask.TakeFollowUp(run):
@@ -342,22 +345,14 @@ class Agent(GenServer[AgentOptions, ask.AgentCall, ask.AgentCast, Work]):
         return work.go_on
 
     def handle_info(self, message: Any, work: Work) -> NoReply[Work] | Awaitable[NoReply[Work]]:
-        if isinstance(message, StreamReady):
-            return self._finish(work) if take(work, message.stream) else work.go_on
-        return self._handle_other(message, work)
-
-    async def _finish(self, work: Work) -> NoReply[Work]:
-        await finish_if_over(work)
-        return work.go_on
-
-    async def _handle_other(self, message: Any, work: Work) -> NoReply[Work]:
         match message:
+            case StreamReady(stream):
+                return _finished(work) if take(work, stream) else work.go_on
             case Down(ref, _, reason):
                 if work.run is not None and ref is work.run.watch:
                     heard(work, reason)
-                    await finish_if_over(work)
-                else:
-                    work.drop(ref)
+                    return _finished(work)
+                work.drop(ref)
             case Flush(outbox):
                 outbox.flush()
                 work.gate.look_at(outbox)
@@ -376,27 +371,45 @@ async def _configure(agent: Address, **changes: Any) -> None:
     _raise(await call(agent, ask.Configure(changes)))
 
 
-async def _prompt(work: Work, messages: tuple[AgentMessage, ...]) -> AgentError | None:
+async def _prompt(work: Work, messages: tuple[AgentMessage, ...]) -> Answer:
     if work.run is not None:
-        return AlreadyStreaming("a run is going on: steer it, follow it up, or wait until it is over")
-    work.inbox, waiting = work.inbox.take_next_turn()
-    await begin(work, (*(queued.message for queued in waiting), *messages))
-    return None
+        return Reply(AlreadyStreaming("a run is going on: steer it, follow it up, or wait until it is over"), work)
+    if work.inbox.next_turn:
+        work.inbox, waiting = work.inbox.take_next_turn()
+        messages = (*(queued.message for queued in waiting), *messages)
+    await begin(work, messages)
+    return Reply(None, work)
 
 
-async def _continue(work: Work) -> AgentError | None:
+async def _continue(work: Work) -> Answer:
+    error = _why_not_continued(work)
+    if error is None and work.progress.conversation.messages[-1].role == "assistant":
+        await work.begin_with_queue()
+    elif error is None:
+        await begin(work, ())
+    return Reply(error, work)
+
+
+def _why_not_continued(work: Work) -> AgentError | None:
     if work.run is not None:
         return AlreadyStreaming("a run is going on")
     messages = work.progress.conversation.messages
     if not messages:
         return NoMessages("there is no message to continue from")
-    if messages[-1].role != "assistant":
-        await begin(work, ())
-        return None
-    if not work.inbox.waiting:
+    if messages[-1].role == "assistant" and not work.inbox.waiting:
         return CannotContinue("the last message is an answer; say something first")
-    await work.begin_with_queue()
     return None
+
+
+def _finished(work: Work) -> NoReply[Work] | Awaitable[NoReply[Work]]:
+    """End the run if it is over. Only where another loop goes on with it is there something to wait for."""
+    following = finish_if_over(work)
+    return work.go_on if following is None else _going_on(work, following)
+
+
+async def _going_on(work: Work, following: Awaitable[None]) -> NoReply[Work]:
+    await following
+    return work.go_on
 
 
 def _follow_up(work: Work, run: int, caller: Caller) -> Reply[Work] | NoReply[Work]:

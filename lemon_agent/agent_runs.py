@@ -422,23 +422,25 @@ def heard(work: Work, reason: Any) -> None:
         take(work, run.stream)
 
 
-async def finish_if_over(work: Work) -> None:
-    """End the run once its last event was taken in and its loop's process has ended."""
+def finish_if_over(work: Work) -> Awaitable[None] | None:
+    """End the run once its last event was taken in and its loop's process has ended.
+
+    Returns the start of another loop that goes on with the run, to be awaited, where something is queued for it.
+    """
     run = work.run
     if run is None or run.terminal is None:
-        return
+        return None
     if run.watch is not None:
         if not isinstance(run.terminal, AgentEnd) and run.run.pid is not None:
             exit_signal(run.run.pid, "kill")
-        return
+        return None
     work.hand_back(run)
     work.end_poll(run, ())
     terminal = run.terminal
     if isinstance(terminal, AgentEnd):
         said = (*run.carried, *terminal.messages) if run.carried else terminal.messages
         if terminal.outcome == "completed" and work.inbox.waiting and not run.signal.aborted and not work.resets:
-            await work.begin_with_queue(carried=said)
-            return
+            return work.begin_with_queue(carried=said)
         if run.carried:
             terminal = evolve(terminal, messages=said)
     else:
@@ -449,6 +451,7 @@ async def finish_if_over(work: Work) -> None:
             work.pass_on(run, event)
         terminal = _crash(terminal)
     _end(work, run, terminal)
+    return None
 
 
 def _crash(terminal: ErrorEvent | Canceled) -> ErrorEvent | Canceled:

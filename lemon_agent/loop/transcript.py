@@ -60,7 +60,8 @@ class Pairing:
         """Take the next message into account."""
         kind = message.__class__
         if kind is UserMessage or (kind is AssistantMessage and not get_tool_calls(message)):
-            self._close()
+            if self._asked_at is not None:
+                self._close()
             self.index += 1
             return
         role = _role(message)
