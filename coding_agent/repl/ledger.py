@@ -222,10 +222,13 @@ class Ledger:
 
 
 def _notice(run: Run, session: Pid, now_s: float) -> None:
-    """A run has got on since the last look when its agent has taken anything, such as a piece of the model's answer."""
+    """A run has got on since the last look when its agent or session has taken anything, such as a piece of an answer.
+
+    Pieces reach the session by way of the agent, or past it while that is at rest.
+    """
     agent = getattr(getattr(session, "state", None), "agent", None)
     if isinstance(agent, Pid):
-        taken = introspect.messages_handled(agent)
+        taken = introspect.messages_handled(agent) + introspect.messages_handled(session)
         if run.told is not None and taken != run.told:
             run.progress_s = now_s
         run.told = taken
