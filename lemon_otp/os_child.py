@@ -23,7 +23,9 @@ def main(orders_fd: int, results_fd: int) -> None:
     with os.fdopen(orders_fd, "rb", buffering=0) as orders, os.fdopen(results_fd, "wb") as results:
         preparation, work = _read(orders), _read(orders)
         threading.Thread(target=_end_with_parent, args=(orders_fd,), daemon=True).start()
-        results.write(_outcome(preparation, work))
+        outcome = _outcome(preparation, work)
+        results.write(len(outcome).to_bytes(8, "big"))
+        results.write(outcome)
         results.flush()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from lemon_otp import telemetry
 from lemon_otp.errors import BadArgument, ProcessExit, RemoteError
@@ -81,14 +82,23 @@ async def run_in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             runtime.post(settle, None, ProcessExit("normal" if not leaving.code else ("exit_status", leaving.code)))
         except StopIteration as error:
             runtime.post(settle, None, RuntimeError(f"{describe(fn)} raised {describe(error)}"))
-        except BaseException as error:
+        except (Exception, ProcessExit, asyncio.CancelledError) as error:
             runtime.post(settle, None, error)
+        except BaseException as error:
+            runtime.post(settle, None, _contained(fn, error))
         else:
             runtime.post(settle, result, None)
 
     threading.Thread(target=work, daemon=True, name=repr(process)).start()
     process.at_exit(lambda _pid, _reason: None if done.done() else _report_orphan(process))
     return await done
+
+
+def _contained(fn: Callable[..., Any], error: BaseException) -> RuntimeError:
+    """What ends the process alone: raised on the loop, an interrupt would end everything."""
+    contained = RuntimeError(f"{describe(fn)} raised {describe(error)}")
+    contained.__cause__ = error
+    return contained
 
 
 def _report_orphan(process: Process) -> None:
@@ -131,10 +141,10 @@ async def run_pickled(work: bytes) -> Any:
             return value
         case ("exit", reason):
             raise ProcessExit(reason)
-        case ("error", None, text):
-            raise RemoteError(text)
-        case ("error", error, text):
+        case ("error", Exception() as error, text):
             raise error from RemoteError(text)
+        case ("error", _, text):
+            raise RemoteError(text)
 
 
 def _note_os_pid(process: Process, pid: int) -> None:
@@ -154,7 +164,7 @@ class OsChild:
         """Start the child, wait for its end and say what came of it. Blocks; for a thread of its own."""
         orders_out, orders_in = os.pipe()
         results_out, results_in = os.pipe()
-        with os.fdopen(orders_in, "wb", buffering=0) as orders, os.fdopen(results_out, "rb") as results:
+        with os.fdopen(orders_in, "wb", buffering=0) as orders, os.fdopen(results_out, "rb", buffering=0) as results:
             try:
                 popen = self._start(orders_out, results_in)
             finally:
@@ -163,7 +173,8 @@ class OsChild:
             if popen is None:
                 return ("exit", "killed")
             started(popen.pid)
-            answer = _converse(orders, results, self._work)
+            _send(orders, self._work)
+            answer = _receive(results, popen.pid)
             self.kill()  # what the function left running in its group, and the child if it is stuck on its way out
             with self._lock:
                 self._popen = None
@@ -190,15 +201,40 @@ class OsChild:
             return self._popen
 
 
-def _converse(orders: Any, results: Any, work: bytes) -> bytes:
-    """Send the work and read the answer, which is empty when the child ended without one."""
+def _send(orders: BinaryIO, work: bytes) -> None:
     with suppress(BrokenPipeError):  # the child is dead: its exit status says why
         for part in (_preparation(), work):
             rest = memoryview(len(part).to_bytes(8, "big") + part)
             while rest:
                 rest = rest[orders.write(rest) :]
-    answer: bytes = results.read()
-    return answer
+
+
+LOOK_EVERY_S: Final = 0.5
+"""How often a child that is silent is looked at. Its pipe closes with it, unless it forked and left somebody behind."""
+
+
+def _receive(results: BinaryIO, pid: int) -> bytes:
+    """The answer, which is empty when the child ended without one."""
+    received, size = bytearray(), None
+    with DefaultSelector() as selector:
+        selector.register(results, EVENT_READ)
+        while size is None or len(received) < size:
+            if selector.select(LOOK_EVERY_S):
+                part = results.read(1 << 20)
+                if not part:
+                    return b""
+                received += part
+            elif _has_ended(pid):
+                return b""
+            if size is None and len(received) >= 8:
+                size = int.from_bytes(received[:8], "big")
+                del received[:8]
+    return bytes(received)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended; its status is left for whoever waits for it, and with it the number of its group."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _preparation() -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lemon_otp.caller import SYSTEM, Caller
-from lemon_otp.errors import BadArgument, ProcessExit
+from lemon_otp.errors import BadArgument, CallFailed, ProcessExit
 from lemon_otp.exits import Exit
 from lemon_otp.telling import describe, error_trace
 from lemon_otp.values import define, frozen
@@ -117,7 +117,7 @@ class SystemState:
         if self.watcher is not None:
             try:
                 self.watcher(direction, message, state)
-            except Exception as error:
+            except (Exception, ProcessExit) as error:
                 self.watcher = None
                 _log.warning("a trace raised and is not called again\n%s", error_trace(error))
 
@@ -138,6 +138,8 @@ def handle_system(process: ServerProcess, caller: Caller, request: Any) -> None:
         answer = _answer(process, request)
     except Exception as error:
         answer = Failed(error)
+    except ProcessExit as leaving:
+        answer = Failed(CallFailed(leaving.reason, process))
     caller.answer(answer)
 
 

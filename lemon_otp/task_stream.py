@@ -15,6 +15,7 @@ from lemon_otp.exits import Down, Exit
 from lemon_otp.machine import Process
 from lemon_otp.pid import MonitorRef
 from lemon_otp.process import current_process, demonitor, exit_signal, receive, unlink
+from lemon_otp.stepper import give_way
 from lemon_otp.task_values import TaskDone, TaskExit, TaskReply, TaskResult
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def stream_tasks(
     on_timeout: OnTimeout,
     *,
     linked: bool,
+    one_by_one: bool = False,
 ) -> TaskStream:
     """Run a task for each item, at most `max_concurrency` at a time, as their results are asked for.
 
@@ -57,13 +59,15 @@ def stream_tasks(
 
     Only the calling process may iterate. Leaving early needs `aclose` (`contextlib.aclosing`), which kills what runs;
     so does the end of the caller.
+
+    With `one_by_one` each task has its first turn before the next is begun.
     """
     if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
         raise BadArgument(f"max_concurrency is a positive number, not {max_concurrency!r}")
     if on_timeout not in ("exit", "kill_task"):
         raise BadArgument(f'on_timeout={on_timeout!r}; expected "exit" or "kill_task"')
     at_a_time = max_concurrency or os.cpu_count() or 1
-    return TaskStream(iter(items), start, at_a_time, ordered, timeout_s, on_timeout, linked)
+    return TaskStream(iter(items), start, at_a_time, ordered, timeout_s, on_timeout, linked, one_by_one)
 
 
 class TaskStream(AsyncIterator[TaskResult[Any]]):
@@ -78,6 +82,7 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
         timeout_s: float | None,
         on_timeout: OnTimeout,
         linked: bool,
+        one_by_one: bool,
     ) -> None:
         self._items = items
         self._start = start
@@ -86,6 +91,7 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
         self._timeout_s = timeout_s
         self._on_timeout = on_timeout
         self._linked = linked
+        self._one_by_one = one_by_one
         self._owner: Process = current_process()
         self._owner.at_exit(self._owner_ended)
         self._running: dict[MonitorRef, _Running] = {}
@@ -144,6 +150,8 @@ class TaskStream(AsyncIterator[TaskResult[Any]]):
             self._started += 1
             if self._ordered:
                 self._results.append(_PENDING)
+            if self._one_by_one and self._owner.is_main_line():
+                await give_way()
 
     async def _await_one(self) -> None:
         """Take in one message of the tasks, or deal with those that are late."""

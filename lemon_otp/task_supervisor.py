@@ -174,7 +174,9 @@ class TaskSupervisor(DynamicSupervisor):
         async def start(item: Any) -> Task[Any]:
             return await _start(supervisor, fn, (item, *args), shutdown, "loop", None, linked=link)
 
-        return stream_tasks(items, start, max_concurrency, ordered, timeout_s, on_timeout, linked=link)
+        # On the BEAM asking the supervisor takes so long that a task which fails at once ends a caller linked to
+        # it before the next one is begun.
+        return stream_tasks(items, start, max_concurrency, ordered, timeout_s, on_timeout, linked=link, one_by_one=link)
 
     # Server side: runs in the process, one message at a time.
 

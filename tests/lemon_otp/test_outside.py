@@ -298,3 +298,43 @@ async def test_a_child_ends_with_its_parent_whatever_ends_that(tmp_path: Path) -
         parent.wait()
     assert await gone(child)
     assert await gone(grandchild)
+
+
+def fork_and_leave(pids: str) -> str:
+    """Leave somebody behind who holds every pipe of this child."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(300)
+    Path(pids).write_text(str(child))
+    return "done"
+
+
+def fork_and_exit(pids: str) -> None:
+    """The same, without an answer."""
+    fork_and_leave(pids)
+    os._exit(7)
+
+
+@pytest.mark.parametrize(("work", "reason"), [(fork_and_leave, "normal"), (fork_and_exit, ("exit_status", 7))])
+async def test_a_child_that_forked_ends_when_it_ends_and_leaves_nobody(work: Any, reason: Any, tmp_path: Path) -> None:
+    """What it forked has the pipe of the answer too: nobody waits for that to be closed, and the group is killed."""
+    pids = tmp_path / "pid"
+
+    assert await reason_of(spawn(work, str(pids), on="process")) == reason
+    assert await gone(int(pids.read_text()))
+
+
+def interrupt() -> None:
+    """As if somebody had pressed Ctrl-C there."""
+    raise KeyboardInterrupt
+
+
+async def test_an_interrupt_elsewhere_ends_the_process_and_not_the_loop() -> None:
+    """On a thread and in a child alike, it is the error of the one function."""
+    on_thread = await reason_of(spawn(interrupt, on="thread"))
+    in_child = await reason_of(spawn(interrupt, on="process"))
+
+    assert isinstance(on_thread, RuntimeError)
+    assert isinstance(on_thread.__cause__, KeyboardInterrupt)
+    assert isinstance(in_child, RemoteError)
+    assert "KeyboardInterrupt" in str(in_child)

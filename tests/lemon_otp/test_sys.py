@@ -14,6 +14,7 @@ from lemon_otp import (
     Runtime,
     call,
     cast,
+    exit_process,
     exit_signal,
     receive,
     self_pid,
@@ -229,3 +230,15 @@ async def test_statistics_are_started_stopped_or_read() -> None:
 
     assert counted is not None
     assert counted.messages_in == 1
+
+
+async def test_a_function_that_exits_does_not_end_the_server_it_looks_into() -> None:
+    """For whoever asked the exit is a CallFailed with the reason; a watcher that exits is not called again."""
+    server = await started(Counter, 1)
+    with pytest.raises(CallFailed) as failed:
+        await sys.replace_state(server, lambda state: exit_process("boom"))
+    await sys.trace(server, lambda *seen: exit_process("boom"))
+
+    assert failed.value.reason == "boom"
+    assert await call(server, Read()) == 1
+    assert await call(server, Read()) == 1

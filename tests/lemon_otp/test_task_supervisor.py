@@ -288,3 +288,28 @@ async def test_a_supervisor_that_waits_for_a_child_to_end_starts_no_task(
 
     assert down.reason == "normal"
     assert ran == ["shutdown", "noproc"]
+
+
+async def test_a_task_that_fails_at_once_ends_a_linked_stream_before_the_next_is_begun() -> None:
+    """The caller dies of the first task, and nothing of the rest has run; without a link all of it does."""
+    supervisor = await start()
+    ran: list[int] = []
+
+    async def work(number: int) -> int:
+        ran.append(number)
+        if number == 1:
+            exit_process("boom")
+        return number
+
+    async def stream(link: bool) -> list[Any]:
+        results = TaskSupervisor.async_stream(supervisor, [1, 2, 3], work, max_concurrency=3, link=link)
+        return [result async for result in results]
+
+    linked, watching = spawn_monitor(stream, True)
+    down = await receive()
+    assert (down.ref, down.reason, linked.alive) == (watching, "boom", False)
+    assert ran == [1]
+    spawn(stream, False)
+    await settle()
+    assert ran == [1, 1, 2, 3]
+    assert await TaskSupervisor.children(supervisor) == []
