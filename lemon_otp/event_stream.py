@@ -168,7 +168,7 @@ class EventStream(Generic[E, R]):
         if listener is None:
             return "ok" if self._queue.offer(event) else "overflow"
         if self._at_once is not None and not self._queue.events and listener.at_rest() and self._at_once(event):
-            listener.handled += 1  # it has got on, as whoever looks at it sees
+            listener.handled += 1  # type: ignore[attr-defined]  # a server is at rest; who looks sees it get on
             return "ok"
         taken = self._queue.offer(event)
         if not self._told:
