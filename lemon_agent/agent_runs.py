@@ -105,7 +105,8 @@ class ActiveRun:
         """The loop has said a message: if it was given it, it need not be handed back."""
         if self.taken:
             self.taken = tuple(given for given in self.taken if given[1].message is not message)
-        self.unsaid = tuple(waiting for waiting in self.unsaid if waiting is not message)
+        if self.unsaid and self.unsaid[0] is message:  # they are said in order
+            self.unsaid = self.unsaid[1:]
 
 
 @define(eq=False)

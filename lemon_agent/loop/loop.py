@@ -35,7 +35,7 @@ from lemon_agent.loop.streaming import stream_response
 from lemon_agent.loop.tool_calls import not_executed, run_tool_calls
 from lemon_agent.loop.tool_set import ToolSet
 from lemon_agent.loop.transcript import interrupted_result
-from lemon_ai import AssistantMessage, ToolCall, ToolResultMessage
+from lemon_ai import AssistantMessage, ToolCall, ToolResultMessage, get_tool_calls
 from lemon_otp import Pid, TaskSupervisor, define, frozen, self_pid
 
 LOOP_TASK_SUPERVISOR: Final = "loop_task_supervisor"
@@ -52,6 +52,7 @@ class _End:
     error: BaseException | None = None
 
 
+_COMPLETED: Final = _End("completed")
 _UNKNOWN: Final = _End("error", "unknown")
 
 
@@ -220,7 +221,7 @@ async def _turns(run: Run, prompts: tuple[AgentMessage, ...], progress: _Progres
         run.wind_up("aborted")
         return _End("aborted", run.signal.reason)
     run.to("finalizing")
-    return _End("completed")
+    return _COMPLETED
 
 
 async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage]) -> _End | None:
@@ -246,12 +247,13 @@ async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage])
             _end_turn(run, progress)
             more = True
         else:
-            more = await _tools(run, progress, message)
+            calls = get_tool_calls(message)
+            more = bool(calls) and await _tools(run, progress, message, calls)
             _end_turn(run, progress)
             if run.signal.aborted:
                 run.to("aborted")
                 return _End("aborted", run.signal.reason)
-            end = await _after_turn(run, progress)
+            end = await _after_turn(run, progress) if run.hooks_between_turns else _budget(run, progress)
             if end is not None:
                 return end
         run.signal.clear_redirect()
@@ -263,11 +265,8 @@ async def _inner(run: Run, progress: _Progress, pending: Sequence[AgentMessage])
             return None
 
 
-async def _tools(run: Run, progress: _Progress, message: AssistantMessage) -> bool:
+async def _tools(run: Run, progress: _Progress, message: AssistantMessage, calls: Sequence[ToolCall]) -> bool:
     """Answer the calls of a message; True when the model should see the results."""
-    calls = tuple(block for block in message.content if isinstance(block, ToolCall))
-    if not calls:
-        return False
     run.to("executing_tools", tool_count=len(calls))
     results = progress.results = []
     if message.stop_reason == "length":
@@ -290,8 +289,6 @@ def _activate(run: Run, names: Iterable[str]) -> None:
 async def _after_turn(run: Run, progress: _Progress) -> _End | None:
     """Ask the hooks between two turns and look at the budget."""
     config = run.config
-    if config.should_stop_after_turn is None and config.prepare_next_turn is None:
-        return _budget(run, progress)
     assert progress.message is not None
     turn = TurnContext(progress.message, tuple(progress.results), run.snapshot(), tuple(run.new_messages))
     if config.should_stop_after_turn is not None and await run.ask(config.should_stop_after_turn, turn, run.signal):

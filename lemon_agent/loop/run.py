@@ -349,6 +349,11 @@ class Run:
     # What it knows.
 
     @property
+    def hooks_between_turns(self) -> bool:
+        """Is there a hook that is asked when a turn is over?"""
+        return self.config.should_stop_after_turn is not None or self.config.prepare_next_turn is not None
+
+    @property
     def stream_options(self) -> StreamOptions:
         """The options of a model call, but for the key of the moment."""
         level = None if self.thinking_level == "off" else self.thinking_level

@@ -323,7 +323,7 @@ def _canceled(message: AssistantMessage, reason: Any) -> AssistantMessage:
 
 def _never_empty(message: AssistantMessage) -> AssistantMessage:
     """A message that says nothing and asks for nothing is a failure of the provider, and says so."""
-    if message.stop_reason != "stop" or any(_says_something(block) for block in message.content):
+    if message.stop_reason != "stop" or any(map(_says_something, message.content)):
         return message
     return evolve(
         message,
