@@ -19,6 +19,7 @@ from lemon_otp.clock import Clock
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime
 from lemon_otp.scheduler import CURRENT
+from lemon_otp.telling import describe
 from lemon_otp.values import define
 
 ENTRIES_MAX: Final = 2_000
@@ -194,9 +195,7 @@ def _kept(value: Any) -> Any:
         return repr(value)
     if kind in _EMPTIES and not value:
         return repr(value)
-    from lemon_otp.bounded import bounded  # most events hold plain values
-
-    return bounded(value, TEXT_MAX)
+    return describe(value, TEXT_MAX)
 
 
 def _is_about(raw: _Raw, number: int) -> bool:

@@ -62,14 +62,17 @@ async def test_the_ring_is_bounded() -> None:
 
 
 class Held:
-    """Something that must not be kept alive."""
+    """Something that must not be kept alive, and keeps to itself what it holds."""
+
+    def __init__(self) -> None:
+        self.secret = "canary"
 
     def __repr__(self) -> str:
         raise AssertionError("its repr was asked")
 
 
 async def test_nothing_is_kept_alive_by_being_remembered() -> None:
-    """Values of others are told in a few words, without running their code."""
+    """Values of others are told in a few words, without running their code and without what they do not show."""
     kept = Recorder.start([DONE])
     held = Held()
     gone = weakref.ref(held)
@@ -78,7 +81,7 @@ async def test_nothing_is_kept_alive_by_being_remembered() -> None:
     gc.collect()
     assert gone() is None
     (entry,) = kept.entries()
-    assert entry["held"] == entry["what"] == "Held()"
+    assert entry["held"] == entry["what"] == "<Held>"
     assert entry["event"] == "app.work.done"
 
 
