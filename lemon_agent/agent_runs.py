@@ -19,6 +19,7 @@ from lemon_agent.events import (
     ErrorEvent,
     MessageEnd,
     MessageStart,
+    MessageUpdate,
     Terminal,
     ToolExecutionUpdate,
 )
@@ -235,7 +236,10 @@ class Work:
         kind, run = event.__class__, self.run
         if run is None:
             return False
-        if kind not in _NOT_AT_ONCE:
+        if kind is MessageUpdate:  # nearly every one, so without the way through `pass_on`
+            self.progress.streaming = event  # type: ignore[assignment]
+            self.tell(event)
+        elif kind not in _NOT_AT_ONCE:
             self.pass_on(run, event)
         elif kind is AgentEnd and run.watch is not None:
             run.terminal = event  # type: ignore[assignment]  # the end of the loop's process, now near, wakes the agent

@@ -167,8 +167,7 @@ class EventStream(Generic[E, R]):
         listener = self._listener
         if listener is None:
             return "ok" if self._queue.offer(event) else "overflow"
-        if self._at_once is not None and not self._queue.events and listener.at_rest() and self._at_once(event):
-            listener.handled += 1  # type: ignore[attr-defined]  # a server is at rest; who looks sees it get on
+        if self._at_once is not None and self._taken_at_once(listener, event):
             return "ok"
         taken = self._queue.offer(event)
         if not self._told:
@@ -369,11 +368,12 @@ class EventStream(Generic[E, R]):
             if not reader.settled:
                 reader.settle(_END if taken else terminal)
                 taken = True
-        read = not taken and self._taken_at_once(terminal)
+        listener = self._listener
+        read = not taken and listener is not None and self._taken_at_once(listener, terminal)
         if not taken and not read:
             self._queue.end_with(terminal, extra_slot=extra_slot)
-            if self._listener is not None and not self._told:
-                self._tell_listener(self._listener)
+            if listener is not None and not self._told:
+                self._tell_listener(listener)
         for waiting in self._waiting:
             waiting.settle(True)
         for pid in self._subscribers:
@@ -383,12 +383,19 @@ class EventStream(Generic[E, R]):
         if read:
             self._forget_listener()
 
-    def _taken_at_once(self, event: E) -> bool:
-        """Has a server at rest that reads this stream taken the event?"""
-        listener = self._listener
-        if self._at_once is None or listener is None or self._queue.events or not listener.at_rest():
+    def _taken_at_once(self, listener: Pid, event: E) -> bool:
+        """Has the listener, a server at rest, taken the event? A mistake of its code is for its own turn to make."""
+        if self._at_once is None or self._queue.events or not listener.at_rest():
             return False
-        return self._at_once(event)
+        try:
+            taken = self._at_once(event)
+        except Exception:
+            _log.exception("%r could not take an event at once, and is woken for it", listener)
+            self._at_once = None
+            return False
+        if taken:
+            listener.handled += 1  # type: ignore[attr-defined]  # a server is at rest; who looks sees it get on
+        return taken
 
     def _forget_listener(self) -> None:
         """It has the terminal event."""

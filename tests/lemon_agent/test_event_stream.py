@@ -447,6 +447,24 @@ async def test_nothing_is_taken_at_once_for_a_server_that_is_busy_or_suspended_o
     assert got[2:] == [("in a turn", 3)]
 
 
+async def test_a_server_whose_code_fails_at_an_event_is_woken_for_it_and_for_all_that_follow(runtime, caplog):
+    """The mistake is its own, not the producer's; nothing is lost, the terminal event least of all."""
+
+    class Failing(Reader):
+        def take(self, got, event):
+            if event == 2:
+                raise LookupError("no such thing")
+            return super().take(got, event)
+
+    numbers = stream()
+    reader = await Failing.start(numbers)
+    assert [numbers.push(event) for event in (1, 2, 3)] == ["ok"] * 3
+    numbers.complete(END)
+    got = await sys.get_state(reader)
+    assert got == [("at once", 1), *(("in a turn", event) for event in (2, 3, END))]
+    assert "could not take an event at once" in caplog.text
+
+
 async def test_a_plain_process_is_told_of_every_event(runtime):
     """Only a server can be at rest: what another process waits for nobody knows."""
     numbers = stream()
