@@ -31,7 +31,7 @@ from coding_agent.hosting.host_parts import Host, OpenSession, Wanted
 from coding_agent.hosting.rendering import with_rendering
 from coding_agent.hosting.required_credential import require_credential
 from coding_agent.hosting.user_bash import BashOutput, UserBash, answered_elsewhere
-from coding_agent.mcp.at_start import FIRST_PROMPT_S, prompts_of_servers, servers_settled, typed_for_servers
+from coding_agent.mcp.at_start import first_wait_s, prompts_of_servers, servers_settled, typed_for_servers
 from coding_agent.messages import BashExecutionMessage
 from coding_agent.session.protocol import AbortReport, SessionState
 from coding_agent.storage import copying
@@ -396,9 +396,10 @@ class Desk:
                 return "handled"
             text, images = seen.text, seen.images
         aborts = self._aborts
-        text, images = await self._typed(text, images)
-        for line in await servers_settled(self.session.options, FIRST_PROMPT_S):
+        await self.pid()  # a crashed session is back, with its servers
+        for line in await servers_settled(self.session.options, first_wait_s(self.session.options, text)):
             self.tell(Shown("notify", {"message": line, "notifyType": "warning"}))
+        text, images = await self._typed(text, images)
         if self._aborts != aborts:
             raise BadUsage("aborted before it began")
         async with self._in_turn() as pid:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 FIRST_PROMPT_S: Final = 3.0
 """How long a first prompt waits for servers on their way, where a person is there and others may follow."""
-COMPLETED_MAX: Final = 50
 ONLY_PROMPT_S: Final = 10.0
-"""The same where there may be no turn in which a late server's tools could still be used."""
+"""The same where there may be no turn in which a late server's tools could still be used, or one is named."""
+COMPLETED_MAX: Final = 50
 
 
 def servers_extra(host: "Host") -> Any:
@@ -134,6 +134,13 @@ def addresses_at_servers(options: SessionOptions, beginning: str) -> list[str]:
     from coding_agent.mcp.server_prompts import addresses
 
     return addresses(standing, beginning)[:COMPLETED_MAX]
+
+
+def first_wait_s(options: SessionOptions, text: str) -> float:
+    """How long this text waits for servers, when it is the first: longer when it names something of one."""
+    standing = standing_of(options)
+    named = standing is not None and any(f"@{name}:" in text for name in standing.servers)
+    return ONLY_PROMPT_S if named or text.startswith(f"/{PREFIX}") else FIRST_PROMPT_S
 
 
 async def servers_settled(options: SessionOptions, wait_s: float) -> list[str]:

@@ -159,9 +159,10 @@ def test_a_client_of_the_rpc_protocol_sees_and_uses_what_servers_have(machine: M
     configure(machine.project, asking={"command": sys.executable, "args": [str(ASKING)]}, light=light())
     client = RpcClient(machine, "--trust")
     try:
-        client.run("/mcp__asking__nothing as it stands")
+        eventually(lambda: all(each["state"] == "ready" for each in client.ask("get_mcp")["servers"]))
+        end = client.run("/mcp__light__nothing as it stands")
+        assert next(text_of(message) for message in end["messages"]) == "/mcp__light__nothing as it stands"
         states = {server["name"]: server for server in client.ask("get_mcp")["servers"]}
-        assert [states[name]["state"] for name in ("asking", "light")] == ["ready", "ready"]
         assert states["asking"]["resources"] == ["notes://today"]
         assert states["asking"]["templates"] == ["notes://{day}/all"]
         names = {command["name"]: command for command in client.ask("get_commands")["commands"]}
