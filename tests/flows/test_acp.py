@@ -323,6 +323,7 @@ async def test_servers_of_a_session_are_started_for_it_and_end_with_it(machine: 
     server = schema.McpServerStdio(name="light", command=sys.executable, args=["-I", "-S", "-c", code], env=[])
     async with connected(machine) as client:
         await client.open(machine.project, mcp_servers=[server])
+        await client.prompt("/mcp__light__none")  # what names a server waits for it
 
         assert await client.prompt('@tool mcp__light__echo {"a": 1}\n@turn\n@text ok') == "end_turn"
 

@@ -17,6 +17,7 @@ from tests.coding_agent.acp.support import Connection
 @pytest_asyncio.fixture
 async def connection(runtime, tmp_path, monkeypatch) -> AsyncIterator[Connection]:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("coding_agent.mcp.at_start.FIRST_PROMPT_S", 30.0)  # however busy this machine is
     monkeypatch.setenv("LEMON_SESSION_DIR", str(tmp_path / "sessions"))
     work = tmp_path / "work"
     work.mkdir()
