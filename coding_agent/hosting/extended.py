@@ -82,11 +82,19 @@ def chosen_model(
 
 
 async def serve_providers(extensions: "Extensions | None") -> None:
-    """Let the providers of extensions answer from now on."""
+    """Let the providers of extensions answer from now on, and their models be found by name.
+
+    What the catalogue of this runtime says of a provider already stays: it may be the person's own file.
+    """
     if extensions is None:
         return
-    from lemon_ai import ProviderRegistry
+    from lemon_ai import ProviderRegistry, current_catalog, use_catalog
 
-    for _, offered in extensions.providers:
+    before = catalog = current_catalog()
+    for extension, offered in extensions.providers:
+        if canonical(offered.name) not in catalog.overrides:
+            catalog = offered.on_top(catalog, extension.path)
         if offered.provider is not None:
             await ProviderRegistry.register(offered.api, offered.provider)
+    if catalog is not before:
+        use_catalog(catalog)
