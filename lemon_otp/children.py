@@ -19,7 +19,6 @@ from lemon_otp.mailbox import discard
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
 from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid
 from lemon_otp.relations import Keeper
-from lemon_otp.scheduler import running_process
 from lemon_otp.server_start import ServerStart
 from lemon_otp.telling import describe
 
@@ -113,16 +112,16 @@ def count(children: Iterable[Child]) -> ChildCounts:
 
 
 def begin(
-    spec: ChildSpec, extra_arguments: tuple[Any, ...], keeper: Keeper | None = None
+    me: Process, spec: ChildSpec, extra_arguments: tuple[Any, ...], keeper: Keeper | None = None
 ) -> Started | CoroutineType[Any, Any, Started]:
-    """Start a child: what came of it, or, where that has to be waited for, what to await.
+    """Start a child of `me`: what came of it, or, where that has to be waited for, what to await.
 
     Only what a `ServerStart` starts gets the keeper.
     """
     function = spec.start
     try:
         if type(function) is ServerStart and not extra_arguments:
-            begun: Any = function.begin(running_process(), keeper)
+            begun: Any = function.begin(me, me.context.copy(), keeper)
             if isinstance(begun, Process):
                 return begun
         else:
@@ -134,7 +133,7 @@ def begin(
 
 async def start(spec: ChildSpec, extra_arguments: tuple[Any, ...] = ()) -> Started:
     """Start a child: what its start function returned, or why there is none."""
-    begun = begin(spec, extra_arguments)
+    begun = begin(current_process(), spec, extra_arguments)
     return await begun if isinstance(begun, CoroutineType) else begun
 
 
@@ -271,15 +270,15 @@ def note_restart(spec: ChildSpec, restarts: int) -> None:
     )
 
 
-def note_refused(spec: ChildSpec, refused: Refused) -> None:
+def note_refused(supervisor: Process, spec: ChildSpec, refused: Refused) -> None:
     """Tell that a child did not start."""
-    me = self_pid()
     if not is_orderly(refused.reason):
-        _log.warning("child %s of %r did not start: %s", describe(spec.id), me, describe(refused.reason))
-    telemetry.execute(
+        _log.warning("child %s of %r did not start: %s", describe(spec.id), supervisor, describe(refused.reason))
+    telemetry.execute_in(
+        supervisor.runtime,
         ("lemon_otp", "supervisor", "start_error"),
         {"count": 1},
-        {"supervisor": me, "id": spec.id, "reason": refused.reason},
+        {"supervisor": supervisor, "id": spec.id, "reason": refused.reason},
     )
 
 

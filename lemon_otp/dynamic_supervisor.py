@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from random import Random
 from types import CoroutineType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from typing import cast as typed
 
 from attrs import define, field, frozen
@@ -30,10 +30,11 @@ from lemon_otp.exits import Exit
 from lemon_otp.gen_server import GenServer, call, cast
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Name, Pid
-from lemon_otp.process import current_process, self_pid, send_after
+from lemon_otp.process import current_process, find, self_pid, send_after
 from lemon_otp.relations import Keeper
 from lemon_otp.restarts import Backoff, RestartWindow, starts_again
-from lemon_otp.server_process import log_unexpected
+from lemon_otp.scheduler import IDLE, running_process
+from lemon_otp.server_process import ServerProcess, log_unexpected
 from lemon_otp.server_start import ServerStart
 from lemon_otp.supervision import (
     CountChildren,
@@ -73,6 +74,7 @@ class Crowd:
 
     options: Options
     window: RestartWindow
+    served_here: bool
     supervisor: Process = field(factory=current_process, repr=False)
     random: Random = field(factory=Random, repr=False)
     children: dict[Pid, Child] = field(factory=dict, repr=child_work.how_many)
@@ -85,6 +87,45 @@ class Crowd:
     def __attrs_post_init__(self) -> None:
         self.keeper = self._ended
 
+    # On request: what is returned answers it, an exception among it, or is to be awaited for that. Most children begin
+    # and end without waiting for anything, and what need not wait needs no coroutine.
+
+    def add(self, spec: Any) -> Any:
+        """Start a child."""
+        options = self.options
+        if not isinstance(spec, ChildSpec):
+            return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
+        if options.max_children is not None and len(self.children) >= options.max_children:
+            return MaxChildren()
+        keeper = self.keeper if spec.restart == "temporary" else None
+        begun = child_work.begin(self.supervisor, spec, options.extra_arguments, keeper)
+        return self._added_later(spec, begun) if isinstance(begun, CoroutineType) else self._added(spec, begun)
+
+    async def _added_later(self, spec: ChildSpec, begun: Awaitable[Started]) -> Any:
+        return self._added(spec, await begun)
+
+    def _added(self, spec: ChildSpec, started: Started) -> Any:
+        if isinstance(started, Refused):
+            child_work.note_refused(self.supervisor, spec, started)
+            return started.as_error()
+        pid = started[0] if isinstance(started, tuple) else started
+        if pid is not None:
+            self.children[pid] = Child(spec, pid)
+            if spec.restart == "temporary" and (type(spec.start) is not ServerStart or pid.exit_reason is not ALIVE):
+                self._keep_book(spec, pid)
+        return started
+
+    def terminate(self, pid: Any) -> Any:
+        """Stop a child."""
+        child = self.children.pop(pid, None)
+        if child is None:
+            return NotFound(pid)
+        if child.pid is None or child_work.ask_to_end(self.supervisor, child.pid, child.spec.shutdown):
+            return None
+        return child_work.see_end(self.supervisor, child.spec, child.pid)
+
+    # Temporary children are forgotten at once.
+
     def _ended(self, process: Process, reason: Any) -> None:
         """Forget a temporary child the moment it ends, without a message; not one that has unlinked itself."""
         if process.is_linked(self.supervisor):
@@ -96,7 +137,7 @@ class Crowd:
         if child is not None:
             child_work.note_end(self.supervisor, child, process, reason)
 
-    def keep_book(self, spec: ChildSpec, process: Pid) -> None:
+    def _keep_book(self, spec: ChildSpec, process: Pid) -> None:
         """See to it that a temporary child is forgotten when it ends, which it may have already."""
         if type(spec.start) is ServerStart:
             if process.exit_reason is not ALIVE:
@@ -104,6 +145,9 @@ class Crowd:
         elif isinstance(process, Process) and process.parent is self.supervisor and process.is_linked(self.supervisor):
             process.link(self.supervisor, self.keeper)
 
+
+add: Final = Crowd.add
+terminate: Final = Crowd.terminate
 
 Answer: TypeAlias = Awaitable[Reply[Crowd]] | Reply[Crowd]
 
@@ -187,13 +231,23 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         """
         if isinstance(spec, ChildSpec) and not spec.shutdown:
             raise BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
-        started: Pid = raised(await call(supervisor, StartChild(spec), timeout_s=timeout_s))
-        return started
+        server = _at_leisure(supervisor) if isinstance(spec, ChildSpec) and type(spec.start) is ServerStart else None
+        if server is None:
+            started: Any = call(supervisor, StartChild(spec), timeout_s=timeout_s)
+        else:
+            started = server.serve_here(add, spec, timeout_s)
+        pid: Pid = raised(await started if isinstance(started, CoroutineType) else started)
+        return pid
 
     @staticmethod
     async def terminate_child(supervisor: Address, pid: Pid, *, timeout_s: float | None = None) -> None:
         """Stop a child, and return when it has ended. Raises NotFound when it is no child of this supervisor."""
-        raised(await call(supervisor, TerminateChild(checked_id(pid)), timeout_s=timeout_s))
+        server, child = _at_leisure(supervisor), checked_id(pid)
+        if server is None:
+            ended: Any = call(supervisor, TerminateChild(child), timeout_s=timeout_s)
+        else:
+            ended = server.serve_here(terminate, child, timeout_s)
+        raised(await ended if isinstance(ended, CoroutineType) else ended)
 
     @staticmethod
     async def which_children(supervisor: Address, *, timeout_s: float | None = None) -> list[ChildInfo]:
@@ -210,16 +264,17 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     # Server side: runs in the process, one message at a time.
 
     async def init(self, options: Options) -> Any:
-        return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds))
+        served_here = type(self).handle_call is DynamicSupervisor.handle_call
+        return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds), served_here)
 
     def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Answer:
         kind = type(message)
         answer: Any
         if kind is StartChild:
-            return self.add(message.spec, state)
-        if kind is TerminateChild:
-            return self._terminate_child(message.child, state)
-        if kind is WhichChildren:
+            answer = state.add(message.spec)
+        elif kind is TerminateChild:
+            answer = state.terminate(message.child)
+        elif kind is WhichChildren:
             answer = [child.info() for child in state.children.values()]
         elif kind is CountChildren:
             answer = child_work.count(state.children.values())
@@ -227,7 +282,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             answer = refusal(self, message)
         else:
             raise UnhandledMessage(type(self).__name__, "handle_call", message)
-        return Reply(answer, state)
+        return replied(answer, state)
 
     async def handle_cast(self, message: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         if not isinstance(message, TryAgain):
@@ -253,43 +308,6 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         await child_work.stop_together(state.listed())
 
     # Below: what a supervisor does with its children.
-
-    # Most children begin and end without waiting for anything, and a request that need not wait needs no coroutine.
-
-    def add(self, spec: Any, state: Crowd) -> Answer:
-        """Start a child; what start_child answers, an exception among it."""
-        options = state.options
-        if not isinstance(spec, ChildSpec):
-            return Reply(BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec"), state)
-        if options.max_children is not None and len(state.children) >= options.max_children:
-            return Reply(MaxChildren(), state)
-        keeper = state.keeper if spec.restart == "temporary" else None
-        begun = child_work.begin(spec, options.extra_arguments, keeper)
-        if isinstance(begun, CoroutineType):
-            return self._add_later(spec, begun, state)
-        return self._add(spec, begun, state)
-
-    async def _add_later(self, spec: ChildSpec, begun: Awaitable[Started], state: Crowd) -> Reply[Crowd]:
-        return self._add(spec, await begun, state)
-
-    def _add(self, spec: ChildSpec, started: Started, state: Crowd) -> Reply[Crowd]:
-        if isinstance(started, Refused):
-            child_work.note_refused(spec, started)
-            return Reply(started.as_error(), state)
-        pid = started[0] if isinstance(started, tuple) else started
-        if pid is not None:
-            state.children[pid] = Child(spec, pid)
-            if spec.restart == "temporary" and (type(spec.start) is not ServerStart or pid.exit_reason is not ALIVE):
-                state.keep_book(spec, pid)
-        return Reply(started, state)
-
-    def _terminate_child(self, pid: Any, state: Crowd) -> Answer:
-        child = state.children.pop(pid, None)
-        if child is None:
-            return Reply(NotFound(pid), state)
-        if child.pid is None or child_work.ask_to_end(state.supervisor, child.pid, child.spec.shutdown):
-            return Reply(None, state)
-        return _terminated(child.spec, child.pid, state)
 
     async def _child_ended(self, pid: Pid, reason: Any, state: Crowd) -> NoReply[Crowd] | Stop[Crowd]:
         child = state.children.get(pid)
@@ -320,7 +338,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         started = await child_work.start(child.spec, state.options.extra_arguments)
         if isinstance(started, Refused):
             # Back to the mailbox before trying again: requests and exits get their turn between two attempts.
-            child_work.note_refused(child.spec, started)
+            child_work.note_refused(state.supervisor, child.spec, started)
             cast(self_pid(), TryAgain(pid))
             return
         del state.children[pid]
@@ -330,9 +348,25 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             state.children[new_pid] = child
 
 
-async def _terminated(spec: ChildSpec, pid: Pid, state: Crowd) -> Reply[Crowd]:
-    await child_work.see_end(state.supervisor, spec, pid)
-    return Reply(None, state)
+def _at_leisure(address: Address) -> ServerProcess | None:
+    """The supervisor, if the caller may do itself at once what that would do when asked: no message is needed then."""
+    me = running_process(None)
+    if me is None or me.alert or me.runtime.fuel <= 0:
+        return None
+    process = address if isinstance(address, Process) else find(me.runtime, address)
+    if process is None or process.status != IDLE or process.runtime is not me.runtime:
+        return None
+    server: ServerProcess = process  # type: ignore[assignment]  # no other process is ever idle
+    return server if type(server.state) is Crowd and server.state.served_here and server.extras is None else None
+
+
+def replied(answer: Any, state: Crowd) -> Answer:
+    """What `handle_call` returns for what a `Crowd` answers."""
+    return _replied_later(answer, state) if isinstance(answer, CoroutineType) else Reply(answer, state)
+
+
+async def _replied_later(answer: Awaitable[Any], state: Crowd) -> Reply[Crowd]:
+    return Reply(await answer, state)
 
 
 @frozen

@@ -109,7 +109,7 @@ class Family:
             return AlreadyPresent() if known.pid is None else AlreadyStarted(known.pid)
         started = await child_work.start(spec)
         if isinstance(started, Refused):
-            child_work.note_refused(spec, started)
+            child_work.note_refused(current_process(), spec, started)
             return _as_exit(started).as_error()
         pid = child_work.pid_of(started)
         if pid is not None or spec.restart != "temporary":
@@ -132,7 +132,7 @@ class Family:
             return child
         started = await child_work.start(child.spec)
         if isinstance(started, Refused):
-            child_work.note_refused(child.spec, started)
+            child_work.note_refused(current_process(), child.spec, started)
             return _as_exit(started).as_error()
         self._started(child, child_work.pid_of(started))
         return started
@@ -222,7 +222,7 @@ class Family:
         started = await child_work.start(child.spec)
         if isinstance(started, Refused):
             refused = _as_exit(started)
-            child_work.note_refused(child.spec, refused)
+            child_work.note_refused(current_process(), child.spec, refused)
             return refused
         pid = child_work.pid_of(started)
         if pid is None and child.spec.restart == "temporary":

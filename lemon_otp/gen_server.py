@@ -7,6 +7,7 @@ the callbacks stands in `server_process`.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextvars import copy_context
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from lemon_otp.callbacks import TIMEOUT, Ignore, Init, NoReply, Reply, Stop
@@ -113,7 +114,7 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         Cancelling leaves running a server that is still in `init`.
         """
-        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process(), linked=False)
+        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process(), copy_context(), linked=False)
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod
@@ -124,7 +125,7 @@ class GenServer(Generic[Arg, CallT, CastT, State]):
 
         When `init` fails, the caller is also sent the exit signal, and ends with it unless it traps exits.
         """
-        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process())
+        begun = ServerStart(cls, arg, name, timeout_s, trap_exit).begin(current_process(), copy_context())
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
     @classmethod

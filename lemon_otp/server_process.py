@@ -8,8 +8,8 @@ something suspends it, and the messages with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -23,7 +23,7 @@ from lemon_otp.exits import Exit
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import NOTHING, take
 from lemon_otp.pid import ALIVE
-from lemon_otp.scheduler import DONE, IDLE, MAIL, READY, Scheduler, now_running
+from lemon_otp.scheduler import DONE, IDLE, MAIL, READY, Scheduler, now_running, running_process
 from lemon_otp.stepper import is_awaitable
 from lemon_otp.system import SystemState, handle_system, is_wanted
 from lemon_otp.telling import describe
@@ -59,8 +59,10 @@ class ServerProcess(Process):
 
     __slots__ = ("extras", "last_message", "linked_parent", "server", "starter", "state")
 
-    def __init__(self, runtime: Scheduler, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any) -> None:
-        _init_process(self, runtime, copy_context(), arg, parent)
+    def __init__(
+        self, runtime: Scheduler, context: Context, parent: Process, server: GenServer[Any, Any, Any, Any], arg: Any
+    ) -> None:
+        _init_process(self, runtime, context, arg, parent)
         self.server = server
         self.starter: Any = UNSET
         self.state: Any = UNSET
@@ -243,6 +245,37 @@ class ServerProcess(Process):
         else:
             self.status = IDLE
         return DONE
+
+    def serve_here(self, handler: Callable[[Any, Any], Any], subject: Any, timeout_s: float | None) -> Any:
+        """Let the turn of the one who asks do what this idle server would do: `handler(state, subject)`.
+
+        For handlers of the library's own, to which it is all the same whose turn it is. The answer; or what to await
+        for it, where the handler has to wait, which it does in a turn of the server's.
+        """
+        self.runtime.fuel -= 1
+        self.handled += 1
+        self.status = READY
+        answer = UNSET
+        try:
+            answer = handler(self.state, subject)
+        finally:
+            if not isinstance(answer, CoroutineType):
+                self.returned(None)
+        if not isinstance(answer, CoroutineType):
+            return answer
+        me = running_process()
+        caller = Caller(me)
+        self.last_message = (CALL, caller, subject)
+        self.runtime.run_inside(self, lambda server: server.take_up(server.answer_later(answer, caller)))
+        return caller.wait(me, self, timeout_s)
+
+    def answer_later(self, answer: Awaitable[Any], caller: Caller) -> Coroutine[Any, Any, None]:
+        """Wait for an answer and give it; then serve on."""
+
+        async def result() -> Reply[Any]:
+            return Reply(await answer, self.state)
+
+        return self._serve_on(result(), caller)
 
     def _replied(self, result: Any, caller: Caller) -> bool:
         """Answer and keep the state, if that is all that a handler wants."""

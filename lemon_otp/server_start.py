@@ -7,6 +7,7 @@ supervisor does most. Only where there is something to wait for does one stand f
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lemon_otp.errors import (
@@ -62,15 +63,18 @@ class ServerStart:
         self.trap_exit = trap_exit or server.trap_exit
 
     async def __call__(self) -> Pid | None:
-        begun = self.begin(current_process())
+        begun = self.begin(current_process(), copy_context())
         return begun if begun is None or isinstance(begun, Pid) else await begun
 
-    def begin(self, me: Process, keeper: Keeper | None = None, linked: bool = True) -> Begun:
-        """Start the server from `me`; see `GenServer.start`. A keeper is told of its end for the one who starts it."""
+    def begin(self, me: Process, context: Context, keeper: Keeper | None = None, linked: bool = True) -> Begun:
+        """Start the server from `me` in a context of its own; see `GenServer.start`.
+
+        A keeper is told of its end for the one who starts it.
+        """
         if linked and me.exit_reason is not ALIVE:
             raise ProcessExit(me.exit_reason)  # see `living_process`
         server = self.server
-        process = ServerProcess(me.runtime, me, server(), self.arg)
+        process = ServerProcess(me.runtime, context, me, server(), self.arg)
         if self.name is not None:
             _take_name(process, self.name)
         if self.trap_exit:

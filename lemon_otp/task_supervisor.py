@@ -18,7 +18,7 @@ from lemon_otp.callbacks import Reply
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child
-from lemon_otp.dynamic_supervisor import Answer, Crowd, DynamicSupervisor
+from lemon_otp.dynamic_supervisor import Answer, Crowd, DynamicSupervisor, replied
 from lemon_otp.errors import BadArgument, MaxChildren
 from lemon_otp.gen_server import call
 from lemon_otp.machine import Process
@@ -184,7 +184,7 @@ class TaskSupervisor(DynamicSupervisor):
         if type(message) is StartTask:
             return Reply(_add_task(current_process(), state, message), state)
         if type(message) is StartWorker:
-            return self.add(message.spec, state)
+            return replied(state.add(message.spec), state)
         return super().handle_call(message, caller, state)
 
 

@@ -1,6 +1,8 @@
 """A supervisor of children that come and go."""
 
 import asyncio
+import contextlib
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -26,7 +28,10 @@ from lemon_otp import (
     Supervisor,
     TaskSupervisor,
     exit_signal,
+    introspect,
     receive,
+    self_pid,
+    send,
     sleep_s,
     spawn,
     spawn_link,
@@ -38,6 +43,7 @@ from lemon_otp import (
 )
 from lemon_otp.callbacks import UNSET
 from lemon_otp.children import CHILD_ENDED
+from lemon_otp.supervision import StartChild, TerminateChild
 from lemon_otp.testing import FakeClock, settle
 from tests.lemon_otp.trees import Child, Journal, child, end, failing
 
@@ -239,6 +245,95 @@ async def test_a_child_that_ends_right_after_its_start_is_seen_to_end(restart: A
     else:
         (again,) = await pids(supervisor)
         assert again.alive
+
+
+async def test_whoever_watches_a_supervisor_sees_what_it_is_asked() -> None:
+    """A start and a stop are requests like others, though an idle supervisor that nobody watches needs no message."""
+    seen: list[Any] = []
+    supervisor = await DynamicSupervisor.start_link()
+    await sys.trace(supervisor, lambda direction, message, _state: seen.append((direction, message)))
+    pid = await DynamicSupervisor.start_child(supervisor, child([], "a"))
+    await DynamicSupervisor.terminate_child(supervisor, pid)
+    assert [type(message[2]) for direction, message in seen if direction == "in"] == [StartChild, TerminateChild]
+    assert [message for direction, message in seen if direction == "out"] == [pid, None]
+
+
+async def test_a_supervisor_with_requests_of_its_own_takes_every_one_itself() -> None:
+    """A class that overrides handle_call is asked, by a message, as any server."""
+
+    class Asked(DynamicSupervisor):
+        def handle_call(self, message: Any, caller: Any, state: Any) -> Any:
+            asked.append((type(message), self_pid()))
+            return super().handle_call(message, caller, state)
+
+    asked: list[Any] = []
+    supervisor = await Asked.start_link()
+    pid = await DynamicSupervisor.start_child(supervisor, child([], "a"))
+    await DynamicSupervisor.terminate_child(supervisor, pid)
+    assert asked == [(StartChild, supervisor), (TerminateChild, supervisor)]
+
+
+async def test_a_child_belongs_to_its_supervisor_whoever_asked_for_it() -> None:
+    """Its parent, its link and the context variables that it begins with are the supervisor's, not the caller's."""
+
+    class Curious(Child):
+        def init(self, arg: Any) -> Any:
+            arg[0].append((self_pid(), colour.get()))
+            return arg
+
+    colour: ContextVar[str] = ContextVar("colour", default="none")
+    colour.set("supervisor's")
+    supervisor = await DynamicSupervisor.start_link()
+    colour.set("caller's")
+    journal: Journal = []
+    pid = await DynamicSupervisor.start_child(supervisor, Curious.child_spec((journal, "a"), id="a"))
+    assert journal == [(pid, "supervisor's")]
+    assert introspect.info(pid).parent is supervisor
+    assert introspect.info(pid).links == (supervisor,)
+
+
+async def test_a_child_may_send_to_its_supervisor_while_that_starts_it() -> None:
+    """What it sends is served afterwards, and nothing is lost or served twice."""
+
+    class Early(Child):
+        def init(self, arg: Any) -> Any:
+            send(supervisor, "early")
+            return super().init(arg)
+
+    supervisor = await DynamicSupervisor.start_link()
+    seen: list[Any] = []
+    for number in range(3):
+        pid = await DynamicSupervisor.start_child(supervisor, Early.child_spec(([], "a"), id=number))
+        assert introspect.messages(supervisor) == ["'early'"]
+        seen.append(pid)
+        await settle()
+        assert introspect.messages(supervisor) == []
+    assert await pids(supervisor) == seen
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_supervisor_may_be_killed_by_the_child_that_it_starts(waits: bool) -> None:
+    """The child goes with it, and whoever asked is told of a start or of the supervisor's end, and does not hang."""
+
+    class Killer(Child):
+        async def wait(self, arg: Any) -> Any:
+            await sleep_s(0)
+            return arg
+
+        def init(self, arg: Any) -> Any:
+            exit_signal(supervisor, "kill")
+            return self.wait(arg) if waits else arg
+
+    trap_exit(True)
+    supervisor = await DynamicSupervisor.start_link()
+    started: Pid | None = None
+    with contextlib.suppress(CallFailed):
+        started = await DynamicSupervisor.start_child(supervisor, Killer.child_spec(([], "a"), id="a"))
+    await settle()
+    assert not supervisor.alive
+    assert started is None or started.exit_reason == "killed" or started.alive is False
+    with pytest.raises(CallFailed):
+        await DynamicSupervisor.count_children(supervisor)
 
 
 async def test_a_start_function_of_a_servers_own_is_called_by_its_child_spec() -> None:
