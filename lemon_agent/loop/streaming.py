@@ -1,5 +1,6 @@
 """Edge. One model call: the conversation goes out, provider events come in, agent events and one message come of it."""
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Sequence
 from functools import lru_cache
@@ -40,7 +41,7 @@ from lemon_ai import (
     ToolCallEnd,
     ToolCallStart,
 )
-from lemon_otp import describe, self_pid, sleep_s, telemetry
+from lemon_otp import describe, self_pid, telemetry
 
 GROWTH: Final = frozenset(
     {
@@ -232,7 +233,7 @@ class _Reading:
             left -= 1
             if left == 0:
                 left = TURN_EVENTS
-                await sleep_s(0)
+                await asyncio.sleep(0)  # one pass of the event loop, without a timer for it
         return False
 
     def _other(self, event: Any) -> bool:
