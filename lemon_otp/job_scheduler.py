@@ -26,11 +26,19 @@ from lemon_otp.callbacks import NoReply, Reply
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart
 from lemon_otp.clock import monotonic_s
-from lemon_otp.errors import BadArgument, CallFailed, ProcessExit, TooManyJobs
+from lemon_otp.errors import BadArgument, CallFailed, ProcessExit, ReceiveTimeout, TooManyJobs
 from lemon_otp.gen_server import GenServer, Request, call
 from lemon_otp.machine import Process
 from lemon_otp.pid import Address, Name, Pid
-from lemon_otp.process import current_process, current_runtime
+from lemon_otp.process import (
+    current_process,
+    current_runtime,
+    down_of,
+    exit_signal,
+    receive,
+    self_pid,
+    spawn_monitor,
+)
 from lemon_otp.task import name_of
 from lemon_otp.telling import cleaner_in, error_trace
 
@@ -95,6 +103,9 @@ class Jobs:
         active = min(self.unfinished, limit)
         return JobCounts(active, self.unfinished - active, limit, self.limits.pending_limit)
 
+
+CANCEL_S_MAX: Final = 1.5
+"""How long a job that is cancelled may take to end; a supervisor waits a little longer than that."""
 
 Asked: TypeAlias = Submit | CountJobs
 
@@ -208,7 +219,14 @@ class JobScheduler(GenServer[JobLimits, Asked, Any, Jobs]):
         return NoReply(state) if message.answer_result else Reply(None, state)
 
     async def terminate(self, reason: Any, state: Jobs) -> None:
-        await state.scheduler.wait_and_close(state.limits.close_timeout_s)
+        # In a process of its own, for aiojobs waits for ever for a job that swallows its cancel.
+        given_s = state.limits.close_timeout_s
+        closing, ref = spawn_monitor(state.scheduler.wait_and_close, given_s, label="close_jobs")
+        try:
+            await receive(down_of(ref), timeout_s=given_s + CANCEL_S_MAX)
+        except ReceiveTimeout:
+            _log.warning("%r ends, but jobs go on that do not end when they are cancelled", self_pid())
+            exit_signal(closing, "kill")
 
 
 @frozen

@@ -48,7 +48,7 @@ class Watchdog:
     REPORTS_MAX: Final = 100
 
     def __init__(self, scheduler: Scheduler, limit_s: float) -> None:
-        if limit_s <= 0:
+        if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or not limit_s > 0:
             raise BadArgument(f"limit_s={limit_s!r}; expected a positive number of seconds")
         self.reports: list[LoopHeld] = []
         self._scheduler = scheduler

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from lemon_otp import (
     JobCounts,
     JobScheduler,
     Pid,
+    Runtime,
     Supervisor,
     TooManyJobs,
     exit_process,
@@ -21,9 +23,10 @@ from lemon_otp import (
     spawn,
     stop,
     telemetry,
+    trap_exit,
     whereis,
 )
-from lemon_otp.testing import settle
+from lemon_otp.testing import FakeClock, settle
 
 pytestmark = pytest.mark.usefixtures("runtime")
 
@@ -179,3 +182,29 @@ async def test_whoever_waits_for_a_job_that_exits_or_cancels_itself_is_told() ->
 
     assert jobs.alive
     assert await JobScheduler.count(jobs) == JobCounts(0, 0, 4, 100)
+
+
+async def test_a_job_that_swallows_its_cancel_does_not_keep_the_scheduler(
+    fake_clock: FakeClock, clocked_runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is given its time, and left behind with a warning; whoever stops the scheduler does not wait for ever."""
+    released = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    trap_exit(True)
+    jobs = await JobScheduler.start_link(close_timeout_s=0)
+    await JobScheduler.submit(jobs, stubborn)
+    await settle()
+    stopping = spawn(stop, jobs)
+    await settle()
+    await fake_clock.advance(2.0)
+
+    assert not jobs.alive
+    assert not stopping.alive
+    assert "do not end when they are cancelled" in caplog.text
+    released.set()
+    await settle()

@@ -64,7 +64,8 @@ async def test_a_loop_that_is_busy_in_small_steps_is_not_reported() -> None:
         assert runtime.watchdog.reports == []
 
 
-async def test_a_limit_that_is_none_is_refused(runtime: Runtime) -> None:
+@pytest.mark.parametrize("limit_s", [0, -1, float("nan"), "1", None, True])
+async def test_a_limit_that_is_none_is_refused(limit_s: Any, runtime: Runtime) -> None:
     """BadArgument, with what was expected."""
     with pytest.raises(BadArgument, match="positive"):
-        Watchdog(runtime.scheduler, 0)
+        Watchdog(runtime.scheduler, limit_s)
