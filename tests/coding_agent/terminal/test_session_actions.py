@@ -8,10 +8,10 @@ import pytest
 from coding_agent.terminal.conversation import Conversation
 from coding_agent.terminal.options import TerminalOptions
 from coding_agent.terminal.session_actions import resume, session_note
+from coding_agent.terminal.view import View
 from lemon_otp.testing import settle
 from tests.coding_agent.terminal.fakes import FakeChannel
 from tests.coding_agent.terminal.test_conversation import Shown
-from coding_agent.terminal.view import View
 
 
 @pytest.fixture
