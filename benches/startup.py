@@ -17,7 +17,8 @@ def seconds(command: list[str], home: str) -> float:
     """Wall time of one whole process."""
     env = {**os.environ, "HOME": home, "LEMON_RUNTIME_DIR": f"{home}/run", "LEMON_SESSION_DIR": f"{home}/sessions"}
     began = time.perf_counter()
-    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    nothing = subprocess.DEVNULL
+    subprocess.run(command, env=env, check=True, stdin=nothing, stdout=nothing, stderr=nothing)
     return time.perf_counter() - began
 
 
