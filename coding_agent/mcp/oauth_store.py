@@ -16,6 +16,8 @@ from coding_agent.mcp.entries import ServerEntry
 from lemon_otp import wall_ms
 
 KIND: Final = "mcp_oauth"
+EARLY_S: Final = 30.0
+"""So long before its end a token is renewed; one that ends on its way there would need a person."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ class LoginStore:
             return None
         self._remember_server(stored)
         if isinstance(ends_ms := stored.get("expires"), int | float) and ends_ms > 0:
-            self.context.token_expiry_time = ends_ms / 1000
+            self.context.token_expiry_time = ends_ms / 1000 - EARLY_S
         return OAuthToken(
             access_token=str(stored["access"]), refresh_token=stored.get("refresh") or None, scope=stored.get("scope")
         )
@@ -77,6 +79,8 @@ class LoginStore:
                 used all the same, as long as this connection lasts.
         """
         client = self._client or await self.get_client_info()
+        if tokens.expires_in is not None:
+            self.context.token_expiry_time -= min(EARLY_S, tokens.expires_in / 10)
         entry = {
             "type": KIND,
             "url": self._entry.url,

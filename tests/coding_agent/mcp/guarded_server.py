@@ -9,7 +9,7 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthToken
 
-LIFETIME_S = int(sys.argv[2]) if len(sys.argv) > 2 else 3600
+LIFETIME_S = 3600
 
 
 class YesToAll:

@@ -1,6 +1,11 @@
 """Configured servers for tests, and what the machine shows of them."""
 
+import socket
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +53,34 @@ def script(name: str, code: str, **more: Any) -> ServerEntry:
 def running(folder: Path) -> list[str]:
     """The command lines of everything that was started for this folder."""
     return [each.command for each in processes() if f"FOLDER={folder}" in each.environment]
+
+
+@contextmanager
+def served(program: Path, *args: str) -> Iterator[str]:
+    """A server over HTTP on this machine, started and ended beside the tests; its address."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, str(program), *[arg.replace("PORT", str(port)) for arg in args]],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        give_up_s = time.monotonic() + 30
+        while not listens(port):
+            assert time.monotonic() < give_up_s
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Toolbox:

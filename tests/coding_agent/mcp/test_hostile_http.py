@@ -10,8 +10,8 @@ import pytest
 
 from coding_agent.mcp.entries import ServerEntry
 from lemon_agent import ToolError
-from tests.coding_agent.mcp.support import Toolbox, text_of
-from tests.coding_agent.mcp.test_servers import free_port, listens, until
+from tests.coding_agent.mcp.support import Toolbox, free_port, listens, text_of
+from tests.coding_agent.mcp.test_servers import until
 
 pytestmark = pytest.mark.xdist_group("mcp")
 

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import urllib.request
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.error import HTTPError
@@ -19,8 +20,8 @@ from coding_agent.mcp.entries import BadEntry, OAuthChoice, ServerEntry, entry_f
 from coding_agent.mcp.mcp_command import main
 from coding_agent.mcp.oauth import log_in
 from coding_agent.mcp.oauth_store import login_name
-from tests.coding_agent.mcp.support import Toolbox
-from tests.coding_agent.mcp.test_servers import free_port, listens, until, until_async
+from tests.coding_agent.mcp.support import Toolbox, free_port, listens, served
+from tests.coding_agent.mcp.test_servers import until, until_async
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -34,10 +35,22 @@ def auth_file(host, tmp_path, monkeypatch) -> Path:
     return tmp_path / "private" / "auth.json"
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a server that stays the same for these tests; each has a credential file of its own."""
+    with served(GUARDED, "PORT") as address:
+        yield address
+
+
+@pytest.fixture
+def server(address: str) -> ServerEntry:
+    return ServerEntry("g", "http", url=address)
+
+
 @asynccontextmanager
-async def guarded(port: int, lifetime_s: int = 3600):
+async def guarded(port: int):
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(GUARDED), str(port), str(lifetime_s), stderr=asyncio.subprocess.DEVNULL
+        sys.executable, str(GUARDED), str(port), stderr=asyncio.subprocess.DEVNULL
     )
     try:
         await until(lambda: listens(port))
@@ -66,64 +79,61 @@ async def browser(url: str, _redirect: str):
     return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0])
 
 
-async def test_a_server_that_wants_a_login_says_how_and_lets_in_who_has_one(auth_file, tmp_path):
+async def test_a_server_that_wants_a_login_says_how_and_lets_in_who_has_one(auth_file, server, tmp_path):
     """The login is kept in a private file under the server's address; sessions send it and send nobody to a browser."""
-    async with guarded(free_port()) as server:
-        before = await Toolbox.open(server, folder=tmp_path)
-        assert before.tools == {}
-        assert (await before.status("g")).error == "it wants a login: python -m coding_agent mcp login g"
-        assert not auth_file.exists()
+    before = await Toolbox.open(server, folder=tmp_path)
+    assert before.tools == {}
+    assert (await before.status("g")).error == "it wants a login: python -m coding_agent mcp login g"
+    assert not auth_file.exists()
 
-        await log_in(server, browser)
-        box = await Toolbox.open(server, folder=tmp_path)
+    await log_in(server, browser)
+    box = await Toolbox.open(server, folder=tmp_path)
 
-        assert await box.text("mcp__g__secret") == "forty-two"
-        assert stat.S_IMODE(auth_file.stat().st_mode) == 0o600
-        stored = json.loads(auth_file.read_text())[login_name(server.url)]
-        assert stored["type"] == "mcp_oauth"
-        secrets = Credentials(os.environ).secrets()
-        assert {stored["access"], stored["refresh"], stored["clientSecret"]} <= secrets
-        elsewhere = ServerEntry("g", "http", url=f"{server.url}?other")
-        assert "wants a login" in (await (await Toolbox.open(elsewhere, folder=tmp_path)).status("g")).error
+    assert await box.text("mcp__g__secret") == "forty-two"
+    assert stat.S_IMODE(auth_file.stat().st_mode) == 0o600
+    stored = json.loads(auth_file.read_text())[login_name(server.url)]
+    assert stored["type"] == "mcp_oauth"
+    secrets = Credentials(os.environ).secrets()
+    assert {stored["access"], stored["refresh"], stored["clientSecret"]} <= secrets
+    elsewhere = ServerEntry("g", "http", url=f"{server.url}?other")
+    assert "wants a login" in (await (await Toolbox.open(elsewhere, folder=tmp_path)).status("g")).error
 
 
-async def test_a_login_that_has_ended_is_renewed_without_asking(auth_file, tmp_path):
+async def test_a_login_that_has_ended_is_renewed_without_asking(auth_file, server, tmp_path):
     """At the authorization server that was found when it was made; what comes of it is kept."""
-    async with guarded(free_port(), lifetime_s=1) as server:
-        await log_in(server, browser)
-        first = json.loads(auth_file.read_text())[login_name(server.url)]
-        ended = {**first, "expires": 1}
-        auth_file.write_text(json.dumps({login_name(server.url): ended}))
+    await log_in(server, browser)
+    first = json.loads(auth_file.read_text())[login_name(server.url)]
+    ended = {**first, "expires": 1}
+    auth_file.write_text(json.dumps({login_name(server.url): ended}))
 
-        box = await Toolbox.open(server, folder=tmp_path)
+    box = await Toolbox.open(server, folder=tmp_path)
 
-        assert await box.text("mcp__g__secret") == "forty-two"
-        renewed = json.loads(auth_file.read_text())[login_name(server.url)]
-        assert renewed["access"] != first["access"]
-        assert renewed["refresh"] != first["refresh"]
-        assert renewed["expires"] > 1
+    assert await box.text("mcp__g__secret") == "forty-two"
+    renewed = json.loads(auth_file.read_text())[login_name(server.url)]
+    assert renewed["access"] != first["access"]
+    assert renewed["refresh"] != first["refresh"]
+    assert renewed["expires"] > 1
 
 
-async def test_a_renewed_login_that_cannot_be_kept_is_used_all_the_same(auth_file, tmp_path, monkeypatch):
+async def test_a_renewed_login_that_cannot_be_kept_is_used_all_the_same(auth_file, server, tmp_path, monkeypatch):
     """The file cannot be changed: this connection has its login, and the file is as it was."""
 
     def full(_file, _name, _entry):
         raise BadCredentialFile(auth_file, "cannot be written: the disk is full")
 
-    async with guarded(free_port()) as server:
-        with monkeypatch.context() as patched:
-            patched.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
-            with pytest.raises(BadCredentialFile):
-                await log_in(server, browser)
-        await log_in(server, browser)
-        ended = {**json.loads(auth_file.read_text())[login_name(server.url)], "expires": 1}
-        auth_file.write_text(json.dumps({login_name(server.url): ended}))
-        monkeypatch.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
+    with monkeypatch.context() as patched:
+        patched.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
+        with pytest.raises(BadCredentialFile):
+            await log_in(server, browser)
+    await log_in(server, browser)
+    ended = {**json.loads(auth_file.read_text())[login_name(server.url)], "expires": 1}
+    auth_file.write_text(json.dumps({login_name(server.url): ended}))
+    monkeypatch.setattr("coding_agent.credentials.credential_file.CredentialFile.put", full)
 
-        box = await Toolbox.open(server, folder=tmp_path)
+    box = await Toolbox.open(server, folder=tmp_path)
 
-        assert await box.text("mcp__g__secret") == "forty-two"
-        assert json.loads(auth_file.read_text()) == {login_name(server.url): ended}
+    assert await box.text("mcp__g__secret") == "forty-two"
+    assert json.loads(auth_file.read_text()) == {login_name(server.url): ended}
 
 
 async def test_a_login_that_is_not_taken_any_more_asks_for_another(auth_file, tmp_path):
@@ -168,37 +178,35 @@ async def test_a_login_that_does_not_come_about_keeps_nothing(auth_file, tmp_pat
     assert not auth_file.exists()
 
 
-async def test_a_wrong_state_ends_a_login(auth_file, tmp_path):
+async def test_a_wrong_state_ends_a_login(auth_file, server, tmp_path):
     """An answer that belongs to another login is none."""
     from mcp.shared.auth import AuthorizationCodeResult
 
     async def forged(url: str, redirect: str):
         return AuthorizationCodeResult(code=(await browser(url, redirect)).code, state="another")
 
-    async with guarded(free_port()) as server:
-        with pytest.raises(LoginRefused, match="State parameter mismatch"):
-            await log_in(server, forged)
+    with pytest.raises(LoginRefused, match="State parameter mismatch"):
+        await log_in(server, forged)
     assert not auth_file.exists()
 
 
-async def test_the_command_logs_in_through_a_browser_and_out_again(auth_file, tmp_path):
+async def test_the_command_logs_in_through_a_browser_and_out_again(auth_file, server, tmp_path):
     """The browser comes back to this machine; nothing secret is printed."""
-    async with guarded(free_port()) as server:
-        (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"g": {"url": server.url}}}))
-        command = [sys.executable, "-m", "coding_agent", "mcp"]
-        options = ["g", "--trust", "--cwd", str(tmp_path)]
-        process = await asyncio.create_subprocess_exec(
-            *command, "login", *options, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        said = []
-        while line := (await process.stderr.readline()).decode():
-            said.append(line)
-            if line.startswith("http"):
-                await asyncio.to_thread(urllib.request.urlopen, line.strip())
-        assert await process.wait() == 0
-        stored = json.loads(auth_file.read_text())[login_name(server.url)]
-        assert stored["access"] not in "".join(said)
-        assert "logged in at g" in said[-1]
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"g": {"url": server.url}}}))
+    command = [sys.executable, "-m", "coding_agent", "mcp"]
+    options = ["g", "--trust", "--cwd", str(tmp_path)]
+    process = await asyncio.create_subprocess_exec(
+        *command, "login", *options, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    said = []
+    while line := (await process.stderr.readline()).decode():
+        said.append(line)
+        if line.startswith("http"):
+            await asyncio.to_thread(urllib.request.urlopen, line.strip())
+    assert await process.wait() == 0
+    stored = json.loads(auth_file.read_text())[login_name(server.url)]
+    assert stored["access"] not in "".join(said)
+    assert "logged in at g" in said[-1]
 
     out = [await asyncio.create_subprocess_exec(*command, "logout", *options) for _round in range(2)]
     assert sorted([await each.wait() for each in out]) == [0, 1]

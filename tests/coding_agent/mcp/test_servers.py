@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,18 @@ from lemon_agent import AbortSignal, MessageEnd, ToolError
 from lemon_ai import ImageContent, ToolResultMessage, get_text
 from lemon_ai.testing import Call, ScriptedModel
 from lemon_otp import alive, exit_signal, monitor, receive, self_pid, spawn, telemetry, tree, whereis
-from tests.coding_agent.mcp.support import DEMO, LIGHT, Toolbox, entry, light, running, script, text_of
+from tests.coding_agent.mcp.support import (
+    DEMO,
+    LIGHT,
+    Toolbox,
+    entry,
+    free_port,
+    light,
+    listens,
+    running,
+    script,
+    text_of,
+)
 from tests.coding_agent.tools.support import alive as process_alive
 from tests.coding_agent.tools.support import until as until_outside
 
@@ -500,17 +510,6 @@ async def test_a_web_server_that_went_away_is_found_out_by_a_call(folder, monkey
     await until_async(box, "web", "failed")
     with pytest.raises(ToolError, match="not connected"):
         await box.call("mcp__web__add", a=1, b=1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_error_names_server_and_reason():
