@@ -6,7 +6,9 @@ Told:  TryAgain (by itself, for a restart that failed or waits)
 Holds: Crowd: one Child a pid, and the window in which restarts are counted
 Emits: telemetry ("lemon_otp", "supervisor", "child_ended" | "restart" | "start_error" | "give_up")
 
-The strategy is one_for_one. Its own end stops all children at the same time, each within its own shutdown time.
+The strategy is one_for_one. While it has nothing else to do and nobody watches it, a child is started and stopped in the
+turn of the one who asks, without a message, as far as that does not have to wait. Its own end stops all children at the
+same time, each within its own shutdown time.
 """
 
 from __future__ import annotations
@@ -351,10 +353,11 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
 def _at_leisure(address: Address) -> ServerProcess | None:
     """The supervisor, if the caller may do itself at once what that would do when asked: no message is needed then."""
     me = running_process(None)
-    if me is None or me.alert or me.runtime.fuel <= 0:
+    if me is None or me.alert:
         return None
-    process = address if isinstance(address, Process) else find(me.runtime, address)
-    if process is None or process.status != IDLE or process.runtime is not me.runtime:
+    runtime = me.runtime
+    process = address if isinstance(address, Process) else find(runtime, address)
+    if process is None or process.status != IDLE or process.runtime is not runtime or runtime.fuel <= 0:
         return None
     server: ServerProcess = process  # type: ignore[assignment]  # no other process is ever idle
     return server if type(server.state) is Crowd and server.state.served_here and server.extras is None else None

@@ -255,13 +255,13 @@ class ServerProcess(Process):
         self.runtime.fuel -= 1
         self.handled += 1
         self.status = READY
-        answer = UNSET
         try:
             answer = handler(self.state, subject)
-        finally:
-            if not isinstance(answer, CoroutineType):
-                self.returned(None)
+        except BaseException:
+            self.returned(None)
+            raise
         if not isinstance(answer, CoroutineType):
+            self.returned(None)
             return answer
         me = running_process()
         caller = Caller(me)
