@@ -6,9 +6,9 @@ Told:  TryAgain (by itself, for a restart that failed or waits)
 Holds: Crowd: one Child a pid, and the window in which restarts are counted
 Emits: telemetry ("lemon_otp", "supervisor", "child_ended" | "restart" | "start_error" | "give_up")
 
-The strategy is one_for_one. While it has nothing else to do and nobody watches it, a child is started and stopped in the
-turn of the one who asks, without a message, as far as that does not have to wait. Its own end stops all children at the
-same time, each within its own shutdown time.
+The strategy is one_for_one. While it has nothing else to do and nobody watches it, a child is started and stopped in
+the turn of the one who asks, without a message, as far as that does not have to wait. Its own end stops all children at
+the same time, each within its own shutdown time.
 """
 
 from __future__ import annotations
