@@ -1,10 +1,11 @@
 """Values. Who is asked when the rules leave something open, what they are shown and what they may answer."""
 
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from attrs import frozen
 
-from coding_agent.permissions.rules import Rule
+if TYPE_CHECKING:
+    from coding_agent.permissions.rules import Rule  # with all that reads a command: nobody needs it before a question
 
 Choice: TypeAlias = Literal["once", "always", "deny"]
 
@@ -27,7 +28,7 @@ class PermissionRequest:
     tool_name: str
     shown: str
     reason: str
-    rules: tuple[Rule, ...] = ()
+    rules: "tuple[Rule, ...]" = ()
 
 
 @frozen

@@ -9,7 +9,6 @@ from typing import Any
 
 from coding_agent.errors import SessionError
 from coding_agent.session.budget import NO_LIMITS, Account, Spent
-from coding_agent.storage.opening import open_for_reading
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.storage.stamps import parse_iso
 
@@ -25,6 +24,8 @@ def resume_account(account: Account | None, store: SessionManager) -> None:
 
 def already_spent(store: SessionManager) -> Spent:
     """The sum of the usage that is stored. A file of a subagent's that cannot be read counts for nothing."""
+    from coding_agent.storage.opening import open_for_reading
+
     total = spent_in(store)
     for path in sorted((store.path.with_suffix("") / "subagents").glob("**/*.jsonl")):
         try:
