@@ -1,6 +1,7 @@
 """What servers ask of us: folders, a person's words, the model's. Real servers of the library, as programs."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from coding_agent.mcp.backing import Backing
 from coding_agent.mcp.call_clocks import CallClocks
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.elicitation import BadForm, DoesNotFit, form_fields
+from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.sampling import permission_name
 from coding_agent.mcp.session_servers import with_mcp
 from coding_agent.permissions.gate import PermissionGate
@@ -23,7 +25,7 @@ from lemon_agent import AbortSignal, MessageEnd, ToolError
 from lemon_ai import ToolResultMessage, get_text
 from lemon_ai.testing import Call, ScriptedModel
 from lemon_otp import self_pid
-from tests.coding_agent.mcp.support import Toolbox, asking, script
+from tests.coding_agent.mcp.support import ASKING, Toolbox, asking, script, served
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -31,6 +33,18 @@ pytestmark = pytest.mark.xdist_group("mcp")
 @pytest.fixture
 def folder(host, tmp_path) -> Path:
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a server over HTTP that these tests share."""
+    with served(ASKING, "http", "PORT") as address:
+        yield address
+
+
+@pytest.fixture
+def web(address: str) -> ServerEntry:
+    return ServerEntry("asking", "http", url=address)
 
 
 class Person:
@@ -83,28 +97,28 @@ async def test_a_form_is_asked_field_by_field_and_answered(folder):
 @pytest.mark.parametrize(
     ("answers", "told"), [(["Decline"], "decline"), ([None], "cancel"), (["Answer", "Ann", None], "cancel")]
 )
-async def test_a_person_may_decline_or_leave_a_form_open(folder, answers, told):
+async def test_a_person_may_decline_or_leave_a_form_open(folder, web, answers, told):
     """Nothing is sent of what was filled in."""
     dialogs = Dialogs()
     Person(dialogs, *answers)
-    box = await Toolbox.open(asking(), folder=folder, backing=Backing(dialogs=dialogs))
+    box = await Toolbox.open(web, folder=folder, backing=Backing(dialogs=dialogs))
 
     assert await box.text("mcp__asking__order") == f"nothing: {told}"
 
 
 @pytest.mark.parametrize("dialogs", [None, Dialogs()], ids=["headless", "nobody listens"])
-async def test_with_nobody_there_a_question_ends_at_once(folder, dialogs):
+async def test_with_nobody_there_a_question_ends_at_once(folder, web, dialogs):
     """Declined where there is nobody at all, cancelled where nobody is connected now."""
-    box = await Toolbox.open(asking(), folder=folder, backing=Backing(dialogs=dialogs))
+    box = await Toolbox.open(web, folder=folder, backing=Backing(dialogs=dialogs))
 
     assert await box.text("mcp__asking__order") == f"nothing: {'decline' if dialogs is None else 'cancel'}"
 
 
-async def test_an_address_is_shown_and_never_opened(folder):
+async def test_an_address_is_shown_and_never_opened(folder, web):
     """The person says that they went there; what is no web address is declined unseen."""
     dialogs = Dialogs()
     person = Person(dialogs, "I have opened it")
-    box = await Toolbox.open(asking(), folder=folder, backing=Backing(dialogs=dialogs))
+    box = await Toolbox.open(web, folder=folder, backing=Backing(dialogs=dialogs))
 
     assert await box.text("mcp__asking__visit", url="https://example.com/login") == "accept"
     assert await box.text("mcp__asking__visit", url="file:///etc/passwd") == "decline"
@@ -112,11 +126,11 @@ async def test_an_address_is_shown_and_never_opened(folder):
     assert "https://example.com/login" in person.asked[0]
 
 
-async def test_a_call_that_ends_takes_its_question_back(folder):
+async def test_a_call_that_ends_takes_its_question_back(folder, web):
     """The dialog closes when the call is aborted; nothing waits for ever."""
     dialogs, abort = Dialogs(), AbortSignal()
     dialogs.listen(lambda event: abort.abort("enough") if isinstance(event, Asked) else None)
-    box = await Toolbox.open(asking(), folder=folder, backing=Backing(dialogs=dialogs))
+    box = await Toolbox.open(web, folder=folder, backing=Backing(dialogs=dialogs))
 
     with pytest.raises(ToolError, match="aborted"):
         await box.call("mcp__asking__order", abort)
@@ -241,13 +255,15 @@ def results(events) -> list[ToolResultMessage]:
     return [message for message in messages if isinstance(message, ToolResultMessage)]
 
 
-async def thought(host, *, sampling: bool = True, account: Account | None = None, rules: tuple[Rule, ...] = ()) -> str:
+async def thought(
+    host, web, *, sampling: bool = True, account: Account | None = None, rules: tuple[Rule, ...] = ()
+) -> str:
     """What a server's tool says that has the model think, in a session whose other calls are allowed."""
     rules = (Rule("allow", "mcp__asking__think"), *rules)
     gate = PermissionGate(Policy("ask", rules))
     model = ScriptedModel([Call("mcp__asking__think", {"about": "the sea"})], "It is wide.", "Done.")
     options = await host.options(model, companions=(gate.join,), account=account)
-    options = await with_mcp(options, Configured((asking(),)), wait_s=30, sampling=sampling)
+    options = await with_mcp(options, Configured((web,)), wait_s=30, sampling=sampling)
     session = await start_session(options)
     await client.subscribe(session, self_pid())
     (result,) = results(await host.run(session, "think"))
@@ -257,34 +273,34 @@ async def thought(host, *, sampling: bool = True, account: Account | None = None
 ALLOWED = (Rule("allow", "mcp_sampling__asking"),)
 
 
-async def test_a_server_may_ask_the_model_when_settings_and_permission_allow_it(host, folder):
+async def test_a_server_may_ask_the_model_when_settings_and_permission_allow_it(host, folder, web):
     """It gets the answer; the session's account has paid for it too."""
     account = Account()
 
-    said = await thought(host, account=account, rules=ALLOWED)
+    said = await thought(host, web, account=account, rules=ALLOWED)
 
     assert said == "It is wide."
     assert account.spent.turns == 3  # two of the session, one of the server
 
 
-async def test_without_the_setting_a_server_cannot_ask_the_model(host, folder):
+async def test_without_the_setting_a_server_cannot_ask_the_model(host, folder, web):
     """Whatever the rules say: it is not even offered."""
-    assert "It is wide." not in await thought(host, sampling=False, rules=ALLOWED)
+    assert "It is wide." not in await thought(host, web, sampling=False, rules=ALLOWED)
 
 
-async def test_without_permission_the_model_is_not_asked(host, folder):
+async def test_without_permission_the_model_is_not_asked(host, folder, web):
     """A rule for the server's tools is none for the model."""
     account = Account()
 
-    assert "it was not allowed" in await thought(host, account=account, rules=(Rule("allow", "mcp__asking__*"),))
+    assert "it was not allowed" in await thought(host, web, account=account, rules=(Rule("allow", "mcp__asking__*"),))
     assert account.spent.turns == 2
 
 
-async def test_a_budget_that_is_used_up_holds_for_servers_too(host, folder):
+async def test_a_budget_that_is_used_up_holds_for_servers_too(host, folder, web):
     """The turn that calls the tool is the last one."""
     account = Account(Budget(max_turns=1))
 
-    assert "turn" in await thought(host, account=account, rules=ALLOWED)
+    assert "turn" in await thought(host, web, account=account, rules=ALLOWED)
     assert account.spent.turns == 1
 
 
