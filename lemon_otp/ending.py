@@ -255,5 +255,5 @@ def _tell(dead: Process, tell: Callable[..., None], *said: Any) -> None:
     """One that cannot bear to be told keeps nobody else from it."""
     try:
         tell(*said)
-    except Exception as error:
+    except (Exception, ProcessExit) as error:
         report_leftover_error(dead, error)

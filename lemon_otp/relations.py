@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from lemon_otp.errors import NameTaken
+from lemon_otp.errors import BadArgument, NameTaken
 from lemon_otp.exits import Down
 from lemon_otp.pid import ALIVE, MonitorRef
 from lemon_otp.stepper import Stepper
+from lemon_otp.telling import describe
 
 if TYPE_CHECKING:
     from lemon_otp.machine import Process
@@ -186,7 +187,9 @@ class Related(Stepper):
             self.demonitor(ref)
 
     def register(self, name: str) -> None:
-        """Give this live process a local name. Raises NameTaken."""
+        """Give this live process a local name. Raises NameTaken, and BadArgument for what is no name."""
+        if not isinstance(name, str):
+            raise BadArgument(f"{describe(name)} is no name; expected a str")
         if self.name is not None:
             raise NameTaken(name, f"cannot be given to {self!r}, which has a name")
         if name in self.runtime.names:

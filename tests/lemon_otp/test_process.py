@@ -1167,3 +1167,43 @@ async def test_what_is_left_of_a_dead_process_can_tie_nothing_to_it(tie: Any) ->
     assert Registry.count("registry") == 0
     assert Table.whereis("table") is None
     assert len(self_pid().runtime.processes) == before - 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("how", ["kill", "boom", "by itself"])
+async def test_an_exit_hook_that_exits_keeps_nobody_from_being_told(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged; the other hooks run, monitors and links hear of the end, and whoever ended it goes on."""
+    trap_exit(True)
+    ran: list[Any] = []
+
+    async def work() -> None:
+        at_exit(self_pid(), lambda _pid, _reason: exit_process("hook"))
+        at_exit(self_pid(), lambda _pid, reason: ran.append(reason))
+        await receive()
+
+    pid, watching = spawn_monitor(work)
+    link(pid)
+    await settle()
+    if how == "by itself":
+        send(pid, "go on")
+    else:
+        exit_signal(pid, how)
+    reason = {"kill": "killed", "boom": "boom", "by itself": "normal"}[how]
+    heard = [await receive(timeout_s=1.0) for _ in range(2)]
+
+    assert ran == [reason]
+    assert sorted(type(message).__name__ for message in heard) == ["Down", "Exit"]
+    assert {message.reason for message in heard} == {reason}
+    assert next(message.ref for message in heard if isinstance(message, Down)) is watching
+    assert "cleaned up after its death" in caplog.text
+
+
+@pytest.mark.parametrize("name", [5, (), True, b"name", ["name"]])
+async def test_what_is_no_text_is_no_name(name: Any) -> None:
+    """It could be registered, but never be addressed; nothing is started under it."""
+    before = len(self_pid().runtime.processes)  # type: ignore[attr-defined]
+    with pytest.raises(BadArgument):
+        register(name, self_pid())
+    with pytest.raises(BadArgument):
+        spawn(idle, name=name)
+
+    assert len(self_pid().runtime.processes) == before  # type: ignore[attr-defined]
