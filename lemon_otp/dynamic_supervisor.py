@@ -356,7 +356,7 @@ def _at_leisure(address: Address) -> ServerProcess | None:
     if me is None or me.alert:
         return None
     runtime = me.runtime
-    process = address if isinstance(address, Process) else find(runtime, address)
+    process = runtime.names.get(address) if type(address) is str else find(runtime, address)
     if process is None or process.status != IDLE or process.runtime is not runtime or runtime.fuel <= 0:
         return None
     server: ServerProcess = process  # type: ignore[assignment]  # no other process is ever idle

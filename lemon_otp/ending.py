@@ -125,7 +125,7 @@ class Ending(Related):
         self.parent = None
 
     def _tell_keepers(self, linked: dict[Process, Keeper | None], reason: Any) -> None:
-        me = self.as_process()
+        me: Any = self
         for other, keeper in list(linked.items()):
             if keeper is not None:
                 _tell(me, keeper, me, reason)

@@ -187,14 +187,16 @@ def resolve(address: Address) -> Process | None:
         NoRegistry: The registry of a Via is not running.
     """
     if isinstance(address, Process):
-        return address if address.exit_reason is ALIVE else None
+        return address if address.exit_reason is ALIVE else None  # whoever asks, a process or not
     return find(current_runtime(), address)
 
 
 def find(runtime: Scheduler, name: Address) -> Process | None:
-    """The live process that has a name in a runtime, if there is one. Raises NoRegistry."""
+    """The live process of an address in a runtime, if there is one. Raises NoRegistry."""
     if isinstance(name, str):
         return runtime.names.get(name)
+    if isinstance(name, Process):
+        return name if name.exit_reason is ALIVE else None
     if isinstance(name, Via):
         service = runtime.name_services.get(name.registry)
         if service is None:

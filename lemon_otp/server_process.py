@@ -261,7 +261,10 @@ class ServerProcess(Process):
             self.returned(None)
             raise
         if not isinstance(answer, CoroutineType):
-            self.returned(None)
+            if self.alert or self.mailbox:
+                self.returned(None)
+            else:
+                self.status = IDLE
             return answer
         me = running_process()
         caller = Caller(me)
