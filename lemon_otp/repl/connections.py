@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import field
 
+from lemon_otp.repl.claim import Claim
 from lemon_otp.repl.operations import Operation
 from lemon_otp.values import define
 
@@ -17,6 +18,7 @@ class Pending:
     """A request that is being answered: the thread's, but for what is said to be read or written by both halves.
 
     Attributes:
+        claim: Whoever takes it answers.
         cancelled: Nobody wants the answer any more; set by either half, read by both.
         emitted, lost: Events of the feed that were handed to the thread, and those that were not, for want of room.
             Counted by the loop; the thread reads `lost`.
@@ -28,26 +30,13 @@ class Pending:
     request: dict[str, Any]
     operation: Operation
     deadline_s: float
+    claim: Claim = field(factory=Claim)
     cancelled: bool = False
     emitted: int = 0
     lost: int = 0
     taken: int = 0
     dropped: int = 0
     told: int = 0
-    _unclaimed: list[None] = field(factory=lambda: [None])
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether somebody has begun to answer."""
-        return not self._unclaimed
-
-    def claim(self) -> bool:
-        """Whether the caller is the one to answer: true once, for whichever thread asks first."""
-        try:
-            self._unclaimed.pop()
-        except IndexError:
-            return False
-        return True
 
 
 @define(eq=False)

@@ -10,18 +10,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lemon_otp.errors import OtpError
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_runtime, exit_signal, spawn
 from lemon_otp.repl import answering
+from lemon_otp.repl.claim import Claim
+from lemon_otp.repl.handover import HELD_S
 from lemon_otp.repl.operations import Answer, Later, Operation, Refusal
 from lemon_otp.repl.wire import BadRequest
 
 T = TypeVar("T")
-
-HELD_S: Final = 0.3
 
 
 class LoopHeld(OtpError):
@@ -42,15 +42,7 @@ class _Waiting(Generic[T]):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[T] = self._loop.create_future()
-        self._unclaimed: list[None] = [None]
-
-    def claim(self) -> bool:
-        """Whether the caller is the one to go on: true once, for whichever thread asks first."""
-        try:
-            self._unclaimed.pop()
-        except IndexError:
-            return False
-        return True
+        self.claim = Claim()
 
     def answered(self, value: T) -> None:
         """That is the answer; said in the tree's loop."""
@@ -146,7 +138,7 @@ class FromThread:
         with suppress(TimeoutError):
             async with asyncio.timeout(0.0 if self._is_held else self._held_s):
                 return await asyncio.shield(waiting.answer)
-        if waiting.claim():
+        if waiting.claim.take():
             self._is_held = True
             return None
         return await waiting.answer  # it began this very moment
@@ -154,7 +146,7 @@ class FromThread:
     def _post(self, waiting: _Waiting[T], work: Callable[[], T]) -> None:
         def on_loop() -> None:
             self._is_held = False
-            if waiting.claim():
+            if waiting.claim.take():
                 try:
                     waiting.answered(self.run_here(work))
                 except Exception as error:

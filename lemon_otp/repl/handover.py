@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lemon_otp.repl.connections import Pending, Taken
 from lemon_otp.repl.operations import Answer, Later, Operation
 from lemon_otp.scheduler import Scheduler
+
+HELD_S: Final = 0.3
+"""How long the loop may take to begin with what a thread asks of it before the thread goes on without it."""
 
 
 class OnLoop(Protocol):

@@ -33,7 +33,7 @@ class LoopHalf:
         """Answer it now, or in a process of its own; an act is done although the thread has said that it is queued."""
         operation, request = pending.operation, pending.request
         self._handover.held = False
-        if self._handover.stopped or pending.cancelled or (not pending.claim() and operation.kind != "act"):
+        if self._handover.stopped or pending.cancelled or (not pending.claim.take() and operation.kind != "act"):
             return
         if operation.kind == "look":
             self._handover.answer(pending, self._handover.run_here(answering.look, operation, request))

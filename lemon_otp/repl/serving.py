@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from lemon_otp.process import at_exit, current_runtime, self_pid
 from lemon_otp.repl.askers import LEAVE_S
-from lemon_otp.repl.handover import Handover
+from lemon_otp.repl.handover import HELD_S, Handover
 from lemon_otp.repl.loop_half import LoopHalf
 from lemon_otp.repl.thread_half import ThreadHalf
-
-HELD_S: Final = 0.3
 
 
 class ControlSocket:

@@ -193,7 +193,7 @@ class ThreadHalf:
             pending
             for connection in self.askers.connections
             for pending in connection.requests.values()
-            if not pending.is_claimed and pending.deadline_s < LATER
+            if not pending.claim.taken and pending.deadline_s < LATER
         ]
 
     def _answer_late(self) -> None:
@@ -201,7 +201,7 @@ class ThreadHalf:
         now_s = time.monotonic()
         self.askers.look_at_clock(now_s)
         for pending in self._waiting():
-            if pending.deadline_s <= now_s and pending.claim():
+            if pending.deadline_s <= now_s and pending.claim.take():
                 handover, operation, request = self._handover, pending.operation, pending.request
                 handover.held = True
                 self._answer(pending, answering.answer_held(handover.run_here, operation, request, handover.runtime))

@@ -93,8 +93,8 @@ async def test_a_request_is_answered_by_whichever_half_is_first(handover: Handov
     done: list[str] = []
     look = pending(Operation("look", lambda _: done.append("look") or {}))  # type: ignore[func-returns-value]
     act = pending(Operation("act", lambda _: done.append("act") or {}, "act"))  # type: ignore[func-returns-value]
-    assert look.claim()
-    assert act.claim()
+    assert look.claim.take()
+    assert act.claim.take()
     handover.held = True
     await asked(handover, look, act)
     assert done == ["act"]

@@ -164,4 +164,4 @@ async def test_a_loop_that_does_not_begin_is_answered_for(serve: Any, loop: Fake
     assert (answer["id"], answer["ok"], "held" in answer) == (1, True, True)
     assert handover.held
     await until(lambda: loop.begun)
-    assert not loop.begun[0].claim()
+    assert not loop.begun[0].claim.take()
