@@ -107,9 +107,6 @@ class RetryRule:
         return 0.0 if attempt <= 1 else self.backoff_ms * 2 ** (attempt - 2) / 1000
 
 
-PLAIN_SCHEMA: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-
-
 @frozen(eq=False)
 class AgentTool:
     """Something the model may ask for. Two are the same only when they are one object."""

@@ -294,11 +294,6 @@ class Fold:
         """Whether any block was opened: from then on a failed call is not repeated."""
         return bool(self._blocks)
 
-    @property
-    def has_tool_calls(self) -> bool:
-        """Whether any call was opened."""
-        return any(block.kind == "tool" for block in self._blocks)
-
     def is_open(self, key: Hashable) -> bool:
         """Whether a block of this key is open."""
         block = self._by_key.get(key)

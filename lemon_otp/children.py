@@ -17,7 +17,7 @@ from lemon_otp.exits import Down, Exit, is_orderly
 from lemon_otp.machine import Process
 from lemon_otp.mailbox import discard
 from lemon_otp.pid import ALIVE, MonitorRef, Pid
-from lemon_otp.process import current_process, exit_signal, monitor, receive, self_pid
+from lemon_otp.process import current_process, down_of, exit_signal, monitor, receive, self_pid
 from lemon_otp.relations import Keeper
 from lemon_otp.server_start import ServerStart
 from lemon_otp.telling import describe
@@ -204,11 +204,7 @@ async def stop(pid: Pid, shutdown: Shutdown) -> Any:
 
 
 async def _until_ended(child: Process, shutdown: Shutdown) -> None:
-    ref = monitor(child)
-
-    def is_down(message: Any) -> bool:
-        return type(message) is Down and message.ref is ref
-
+    is_down = down_of(monitor(child))
     try:
         await receive(is_down, timeout_s=None if isinstance(shutdown, str) else shutdown)
     except ReceiveTimeout:

@@ -352,9 +352,7 @@ class EventStream(Generic[E, R]):
     def _push_or_warn(self, event: E) -> None:
         if self.push(event) == "overflow":
             dropped = self._queue.dropped
-            if (
-                dropped & (dropped - 1) == 0
-            ):  # the first, second, fourth, eighth...: a flood of drops is no flood of logs
+            if dropped.bit_count() == 1:  # the first, second, fourth, eighth: a flood of drops is no flood of logs
                 _log.warning("event stream is full (%d): %d events dropped so far", self._queue.max_size, dropped)
 
     def _finish(self, terminal: E, outcome: Outcome, *, extra_slot: bool = False) -> None:

@@ -39,6 +39,7 @@ from lemon_otp.process import (
     self_pid,
     spawn_monitor,
 )
+from lemon_otp.supervision import default_id
 from lemon_otp.task import name_of
 from lemon_otp.telling import cleaner_in, error_trace
 
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     from aiojobs import Scheduler
 
 _log: Final = logging.getLogger("lemon_otp")
+
+CANCEL_S_MAX: Final = 1.5
+"""How long a job that is cancelled may take to end."""
+SLACK_S: Final = 0.5
+"""How much longer than for that a supervisor waits."""
 
 
 @frozen
@@ -104,9 +110,6 @@ class Jobs:
         return JobCounts(active, self.unfinished - active, limit, self.limits.pending_limit)
 
 
-CANCEL_S_MAX: Final = 1.5
-"""How long a job that is cancelled may take to end; a supervisor waits a little longer than that."""
-
 Asked: TypeAlias = Submit | CountJobs
 
 
@@ -155,12 +158,11 @@ class JobScheduler(GenServer[JobLimits, Asked, Any, Jobs]):
         async def start() -> Pid:
             return await cls.start_link(name=name, close_timeout_s=close_timeout_s, **limits)
 
-        default_id = name if isinstance(name, str) else cls.__module__.rpartition(".")[2]
         return ChildSpec(
-            id=default_id if id is None else id,
+            id=default_id(cls, name) if id is None else id,
             start=start,
             restart=restart,
-            shutdown=close_timeout_s + 2.0,
+            shutdown=close_timeout_s + CANCEL_S_MAX + SLACK_S,
             module=cls.__module__,
         )
 

@@ -111,13 +111,8 @@ def _report_orphan(process: Process) -> None:
 # Child processes.
 
 
-async def run_in_os_process(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The body of a process that runs a picklable function in a child process."""
-    return await run_pickled(pickle.dumps((fn, args)))
-
-
 async def run_pickled(work: bytes) -> Any:
-    """See `run_in_os_process`; `work` is the function and its arguments, pickled."""
+    """The body of a process that has a child process do its work: a function and its arguments, pickled."""
     process = CURRENT.get()
     runtime = process.runtime
     done: asyncio.Future[Any] = runtime.loop.create_future()

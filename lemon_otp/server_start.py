@@ -82,7 +82,7 @@ class ServerStart:
         if linked:
             process.link(me, keeper)
         else:
-            process.linked_parent = process
+            process.linked_parent = process  # as on the BEAM, where such a server is its own parent
         me.runtime.processes[process.id] = process
         return _give_first_turn(me, process, self.timeout_s)
 

@@ -76,7 +76,7 @@ def raised(answer: Any) -> Any:
 
 
 def default_id(cls: type, name: Name | None) -> Any:
-    """The id of a supervisor among the children of another: its name, else the last part of its module's path."""
+    """The id of a child that goes by its registered name: that, else the last part of its module's path."""
     return name if isinstance(name, str) else cls.__module__.rsplit(".", 1)[-1]
 
 

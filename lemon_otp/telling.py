@@ -1,7 +1,7 @@
 """Value. Values of strangers and their errors as text for a log, a report or an error message, always short.
 
 What each function gives is made by `lemon_otp/discreet.py`: bounded in length and in work, without running code of the
-value, and without what its class hides. This module is what a program pays for that tells of nothing unusual.
+value, and without what its class hides. A program in which nothing goes wrong never loads that; this is the way to it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Tree:  lemon_agent.supervisor / loop_task_supervisor / one task a run, temporary
 Emits: `AgentEvent`s into the run's stream; telemetry ("lemon_agent", "loop", "start" | "end" | "state_transition")
-Owns:  nothing that outlives it: the conversation it works on is a fork, its tools end with it
+Owns:  the conversation while it runs; who started it has a copy of what there was before. Its tools end with it
 
 Two levels. The inner loop goes on while the model calls tools or messages were injected; the outer one starts it again
 when follow-ups wait. Whatever happens inside, the run ends with `TurnEnd` and `AgentEnd`.

@@ -28,7 +28,13 @@ async def wait_for_answer(
 ) -> T:
     """What `read` makes of the address with which the browser comes to `redirect_uri`, which must name this machine.
 
-    `on_listening` is called once a browser can come: the time to send one. Requests for other paths are answered with 404 and do not end the waiting.
+    Requests for other paths are answered with 404 and do not end the waiting.
+
+    Args:
+        read: Called with that address.
+        redirect_uri: Where the browser was told to come.
+        timeout_s: Seconds to wait for it.
+        on_listening: Called once a browser can come: the time to send one.
 
     Raises:
         LoginFailed: `read` raised it: the login was declined, or belongs to somebody else. Or nobody came in time.
