@@ -20,10 +20,11 @@ from typing import Any
 
 from attrs import frozen
 
+from benches.in_process import in_process
 from lemon_agent import Agent, AgentEnd, AgentOptions, AgentTool, text_result, user_message
 from lemon_agent.testing import MODEL, agent_tree
 from lemon_ai import AssistantMessage, Context, Fold, Model, StreamEvent, TextContent, ToolCall
-from lemon_otp import Down, Pid, monitor, receive, spawn, telemetry
+from lemon_otp import Pid, receive, telemetry
 
 Row = dict[str, object]
 
@@ -110,13 +111,13 @@ async def _short(model: Model, context: Context, options: Any) -> AsyncIterator[
         yield event
 
 
-async def _agent(stream_fn: Any, **options: Any) -> Pid:
+async def new_agent(stream_fn: Any, **options: Any) -> Pid:
     pid = await Agent.start_link(AgentOptions(model=MODEL, stream_fn=stream_fn, follow_up_window_ms=0, **options))
     assert pid is not None
     return pid
 
 
-async def _run(agent: Pid) -> None:
+async def one_run(agent: Pid) -> None:
     """Prompt an agent and read what it says, as a subscriber does."""
     await Agent.prompt(agent, "hi")
     while not isinstance((await receive()).event, AgentEnd):
@@ -219,11 +220,11 @@ async def _turns(peers: dict[str, dict[str, float]]) -> Row:
         said[0] += 1
 
     telemetry.attach_many("bench", COUNTED, count)
-    agent = await _agent(Tools(), tools=(NOOP,))
+    agent = await new_agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
 
     async def ours() -> None:
-        await _run(agent)
+        await one_run(agent)
         await Agent.replace_messages(agent, ())
 
     taken_s, hand_s = await _pairs(ours, _turns_by_hand)
@@ -248,11 +249,11 @@ async def _turns(peers: dict[str, dict[str, float]]) -> Row:
 
 
 async def _deltas(peers: dict[str, dict[str, float]]) -> Row:
-    agent = await _agent(_talk)
+    agent = await new_agent(_talk)
     await Agent.subscribe(agent)
 
     async def ours() -> None:
-        await _run(agent)
+        await one_run(agent)
         await Agent.replace_messages(agent, ())
 
     taken_s, hand_s = await _pairs(ours, _deltas_by_hand)
@@ -270,17 +271,17 @@ async def _deltas(peers: dict[str, dict[str, float]]) -> Row:
 
 async def _memory() -> list[Row]:
     """What a finished run and an idle agent keep."""
-    agent = await _agent(Tools(), tools=(NOOP,))
+    agent = await new_agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
     runs = 100
     tracemalloc.start()
     for _ in range(runs):  # what is made once is not what is measured
-        await _run(agent)
+        await one_run(agent)
         await Agent.replace_messages(agent, ())
     gc.collect()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(runs):
-        await _run(agent)
+        await one_run(agent)
         await Agent.replace_messages(agent, ())
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
@@ -354,12 +355,12 @@ async def _history() -> Row:
     long: list[Any] = []
     for number in range(HISTORY // 2):
         long += [user_message(f"question {number}"), AssistantMessage((TextContent(f"answer {number}"),), timestamp=1)]
-    old = await _agent(Tools(), tools=(NOOP,), messages=tuple(long))
-    fresh = await _agent(Tools(), tools=(NOOP,))
+    old = await new_agent(Tools(), tools=(NOOP,), messages=tuple(long))
+    fresh = await new_agent(Tools(), tools=(NOOP,))
     for agent in (old, fresh):
         await Agent.subscribe(agent)
 
-    long_s, short_s = await _pairs(lambda: _run(old), lambda: _run(fresh))
+    long_s, short_s = await _pairs(lambda: one_run(old), lambda: one_run(fresh))
     return _row(
         f"a turn after {HISTORY} messages",
         long_s / TURNS * 1e6,
@@ -369,29 +370,22 @@ async def _history() -> Row:
     )
 
 
-async def _measure(work: Callable[[], Awaitable[Any]]) -> Any:
-    """What `work` gives in a process of a runtime with the tree in it, as code under supervision runs."""
-    made: list[Any] = []
-
-    async def measuring() -> None:
-        made.append(await work())
-
+async def in_agent_tree(work: Callable[[], Awaitable[Any]]) -> Any:
+    """What `work` gives in a process beside the tree of lemon_agent, as code under supervision runs."""
     async with agent_tree():
-        ref = monitor(spawn(measuring))
-        await receive(lambda message: isinstance(message, Down) and message.ref is ref)
-    return made[0]
+        return await in_process(work)
 
 
 def rows() -> list[Row]:
     """All rows of this module."""
     peers = _peers()
     made: list[Row] = [
-        asyncio.run(_measure(lambda: _turns(peers))),
-        asyncio.run(_measure(lambda: _deltas(peers))),
-        asyncio.run(_measure(_crowd)),
-        asyncio.run(_measure(_history)),
+        asyncio.run(in_agent_tree(lambda: _turns(peers))),
+        asyncio.run(in_agent_tree(lambda: _deltas(peers))),
+        asyncio.run(in_agent_tree(_crowd)),
+        asyncio.run(in_agent_tree(_history)),
     ]
-    made += asyncio.run(_measure(_memory))
+    made += asyncio.run(in_agent_tree(_memory))
     return made
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benches.agent import NOOP, TURNS, Tools, _agent, _measure, _run
+from benches.agent import NOOP, TURNS, Tools, in_agent_tree, new_agent, one_run
 from coding_agent.measuring.flight_recorder import EVENTS
 from coding_agent.metrics import Metrics, series
 from coding_agent.repl.ledger import EVENTS as LEDGER
@@ -203,13 +203,13 @@ async def _counted() -> Row:
     The events of a run are replayed as they came, with and without the handlers: what they add is a few microseconds,
     which the difference of two whole runs would not show.
     """
-    agent = await _agent(Tools(), tools=(NOOP,))
+    agent = await new_agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
     said = await _events_of(agent)
     turns = []
     for _ in range(ROUNDS):
         began = time.process_time()
-        await _run(agent)
+        await one_run(agent)
         turns.append(time.process_time() - began)
         await Agent.replace_messages(agent, ())
     off_s = min(_replayed(said) for _ in range(ROUNDS))
@@ -234,7 +234,7 @@ async def _events_of(agent: Any) -> list[tuple[Any, dict[str, Any], dict[str, An
     said: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
     every = dict.fromkeys((*recorder.LIFECYCLE, *EVENTS, *series.EVENTS, *LEDGER))
     telemetry.attach_many("bench", every, lambda event, measured, told, _: said.append((event, measured, told)))
-    await _run(agent)
+    await one_run(agent)
     await Agent.replace_messages(agent, ())
     telemetry.detach("bench")
     me = self_pid()
@@ -265,7 +265,7 @@ def _row(metric: str, value_us: float, limit: str, limit_us: float, ratio: float
 
 def rows() -> list[Row]:
     """All rows of this module."""
-    return [*asyncio.run(_tree()), asyncio.run(_silence()), asyncio.run(_measure(_counted))]
+    return [*asyncio.run(_tree()), asyncio.run(_silence()), asyncio.run(in_agent_tree(_counted))]
 
 
 if __name__ == "__main__":

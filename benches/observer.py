@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benches.agent import NOOP, TURNS, Tools, _agent, _measure, _run
+from benches.agent import NOOP, TURNS, Tools, in_agent_tree, new_agent, one_run
 from coding_agent import event_names
 from coding_agent.application import APPLICATION
 from coding_agent.measuring.steps import Steps
@@ -146,17 +146,17 @@ async def _stepped() -> Row:
     The events of a run are replayed as they came, with and without the handler: a few microseconds would not show in
     the difference of two whole runs.
     """
-    agent = await _agent(Tools(), tools=(NOOP,))
+    agent = await new_agent(Tools(), tools=(NOOP,))
     await Agent.subscribe(agent)
     said: list[Any] = []
     telemetry.attach_many("bench", STEP_EVENTS, lambda event, measured, told, _: said.append((event, measured, told)))
-    await _run(agent)
+    await one_run(agent)
     telemetry.detach("bench")
     turns = []
     for _ in range(ROUNDS):
         await Agent.replace_messages(agent, ())
         began = time.process_time()
-        await _run(agent)
+        await one_run(agent)
         turns.append(time.process_time() - began)
     me = self_pid()
     mine = [
@@ -234,7 +234,7 @@ def _row(metric: str, value: float | str, limit_ms: float) -> Row:
 
 def rows() -> list[Row]:
     """All rows of this module."""
-    return [*asyncio.run(_looks()), asyncio.run(_measure(_stepped)), *asyncio.run(_frames())]
+    return [*asyncio.run(_looks()), asyncio.run(in_agent_tree(_stepped)), *asyncio.run(_frames())]
 
 
 if __name__ == "__main__":

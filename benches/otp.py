@@ -18,17 +18,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from benches.in_process import in_process
 from lemon_otp import (
     Caller,
     GenServer,
     NoReply,
     Pid,
     Reply,
-    Runtime,
     call,
     cast,
     exit_signal,
     receive,
+    run,
     self_pid,
     send,
     spawn,
@@ -453,23 +454,7 @@ async def all_rows() -> list[Row]:
 
 def rows() -> list[Row]:
     """All rows of this module, measured in a process of a runtime."""
-
-    async def main() -> list[Row]:
-        measured: list[Row] = []
-        done = asyncio.Event()
-
-        async def process() -> None:
-            try:
-                measured.extend(await all_rows())
-            finally:
-                done.set()
-
-        async with Runtime():
-            spawn(process)
-            await done.wait()
-        return measured
-
-    return asyncio.run(main())
+    return run(in_process, all_rows)
 
 
 if __name__ == "__main__":

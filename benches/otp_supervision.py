@@ -15,16 +15,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benches.in_process import in_process
 from lemon_otp import (
     DynamicSupervisor,
     EventStream,
     GenServer,
     Pid,
     Registry,
-    Runtime,
     TaskSupervisor,
     Via,
     exit_signal,
+    run,
     spawn,
     tree,
 )
@@ -258,23 +259,7 @@ async def all_rows() -> list[Row]:
 
 def rows() -> list[Row]:
     """All rows of this module."""
-
-    async def main() -> list[Row]:
-        measured: list[Row] = []
-        done = asyncio.Event()
-
-        async def process() -> None:
-            try:
-                measured.extend(await all_rows())
-            finally:
-                done.set()
-
-        async with Runtime():
-            spawn(process)
-            await done.wait()
-        return measured
-
-    return asyncio.run(main())
+    return run(in_process, all_rows)
 
 
 if __name__ == "__main__":
