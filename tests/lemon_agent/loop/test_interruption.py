@@ -149,6 +149,7 @@ async def test_a_redirect_cuts_short_only_where_it_is_asked_for(runtime):
 async def test_a_signal_that_comes_when_the_block_is_done_interrupts_nothing_else(runtime):
     """Said from a thread in the very last moment of the block, it is heard after it."""
     signal = AbortSignal()
+    go_on = asyncio.Event()
     log = []
 
     async def body():
@@ -156,19 +157,21 @@ async def test_a_signal_that_comes_when_the_block_is_done_interrupts_nothing_els
         with block:
             await asyncio.sleep(0)
         block("too late")
-        await asyncio.sleep(0.01)
+        await go_on.wait()
         log.append("undisturbed")
 
     async def in_the_same_moment():
         with Interruptible(signal):
             signal.abort()
-        await asyncio.sleep(0.01)
+        await go_on.wait()
         log.append("finished")
 
     spawn(body)
-    await asyncio.sleep(0.05)
+    await settle()
     spawn(in_the_same_moment)
-    await asyncio.sleep(0.05)
+    await settle()
+    go_on.set()
+    await settle()
     assert log == ["undisturbed", "finished"]
 
 
