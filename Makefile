@@ -42,12 +42,12 @@ apt-test:
 	@sh tools/apt_install.sh elixir:elixir rg:ripgrep git:git bwrap:bubblewrap tmux:tmux chromium:chromium promtool:prometheus
 
 demo: setup ## Run the main job on the embedded model: no key, no network
-	@$(DEMO) -p "What is in this repository?"
+	@$(DEMO) -p "What is in this repository?" </dev/null
 	@echo
-	@$(DEMO) --continue -p "What did I ask you before?"
+	@$(DEMO) --continue -p "What did I ask you before?" </dev/null
 
 demo-local: $(VENV)/.local ## Run the main job on a real llama.cpp server on loopback
-	@$(BIN)/python -m lemon_ai.local_server -- $(DEMO) -p "Say hello in one short sentence."
+	@$(BIN)/python -m lemon_ai.local_server -- $(DEMO) -p "Say hello in one short sentence." </dev/null
 
 observe: setup ## A busy host in the browser, with a stuck tool to find and kill
 	@$(BIN)/python -m coding_agent demo-host --observe
