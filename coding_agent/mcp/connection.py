@@ -239,6 +239,7 @@ async def _hear(client: Any, me: Pid, changing: dict[str, bool]) -> None:
     while True:
         try:
             async with client.listen(**changing) as changes:
+                send(me, Refresh())  # what changed before it listened is told to nobody
                 async for _change in changes:
                     send(me, Refresh())
         except ListenNotSupportedError:
