@@ -14,7 +14,7 @@ from coding_agent import host, print_mode
 def hold_the_loop():
     time.sleep(0.6)
 
-async def held(prompt, printer, options):
+async def held(prompts, printer, options, host):
     hold_the_loop()
     return 0
 
