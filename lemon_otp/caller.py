@@ -9,6 +9,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
+from lemon_otp.cell import Waiter
 from lemon_otp.clock import Timer
 from lemon_otp.errors import CallFailed, CallTimeout
 from lemon_otp.machine import Process
@@ -38,7 +39,7 @@ class Caller:
     def __init__(self, pid: Process) -> None:
         self.pid = pid
         self.settled = PENDING
-        self.waiter: Any = None
+        self.waiter: Waiter | None = None
 
     def __repr__(self) -> str:
         return f"<caller {self.pid!r}>"

@@ -89,6 +89,11 @@ class Crowd:
     def __attrs_post_init__(self) -> None:
         self.keeper = self._ended
 
+    def is_full(self) -> bool:
+        """Whether there are as many children as there may be."""
+        bound = self.options.max_children
+        return bound is not None and len(self.children) >= bound
+
     # On request: what is returned answers it, an exception among it, or is to be awaited for that. Most children begin
     # and end without waiting for anything, and what need not wait needs no coroutine.
 
@@ -97,7 +102,7 @@ class Crowd:
         options = self.options
         if not isinstance(spec, ChildSpec):
             return BadChildSpec(("invalid_child_spec", spec), "a child is described by a ChildSpec")
-        if options.max_children is not None and len(self.children) >= options.max_children:
+        if self.is_full():
             return MaxChildren()
         keeper = self.keeper if spec.restart == "temporary" else None
         begun = child_work.begin(self.supervisor, spec, options.extra_arguments, keeper)
@@ -110,7 +115,7 @@ class Crowd:
         if isinstance(started, Refused):
             child_work.note_refused(self.supervisor, spec, started)
             return started.as_error()
-        pid = started[0] if isinstance(started, tuple) else started
+        pid = child_work.pid_of(started)
         if pid is not None:
             self.children[pid] = Child(spec, pid)
             if spec.restart == "temporary" and (type(spec.start) is not ServerStart or pid.exit_reason is not ALIVE):
@@ -265,7 +270,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
 
     # Server side: runs in the process, one message at a time.
 
-    async def init(self, options: Options) -> Any:
+    async def init(self, options: Options) -> Crowd:
         served_here = type(self).handle_call is DynamicSupervisor.handle_call
         return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds), served_here)
 

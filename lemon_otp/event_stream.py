@@ -17,12 +17,14 @@ from collections.abc import AsyncIterator, Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, cast
 
+from lemon_otp.cell import Cell
 from lemon_otp.errors import CallTimeout, StreamFailed
 from lemon_otp.event_queue import DropStrategy, EventQueue, StreamStats
 from lemon_otp.event_stream_guard import CANCEL_GRACE_MS, Guard, abort, grace_s
 from lemon_otp.held import Held
 from lemon_otp.pid import Pid
 from lemon_otp.process import current_process, current_runtime, send
+from lemon_otp.telling import cleaner_in, error_trace
 from lemon_otp.terminals import Canceled, Completed, Failed, Outcome, StreamReady, StreamResult, Terminals
 
 if TYPE_CHECKING:
@@ -87,8 +89,8 @@ class EventStream(Generic[E, R]):
         self._terminal: object = _UNSEEN
         self._abort: Any = None
         # Most streams have one reader that never waits, and nobody who asks for a result: no containers for those.
-        self._readers: deque[_Seat] | None = None
-        self._waiting: tuple[_Seat, ...] = ()
+        self._readers: deque[Cell] | None = None
+        self._waiting: tuple[Cell, ...] = ()
         self._subscribers: tuple[Pid, ...] = ()
         self._listener: Pid | None = None
         self._at_once: Callable[[E], bool] | None = None
@@ -387,8 +389,9 @@ class EventStream(Generic[E, R]):
             return False
         try:
             taken = self._at_once(event)
-        except Exception:
-            _log.exception("%r could not take an event at once, and is woken for it", listener)
+        except Exception as error:
+            where = error_trace(error, cleaner_in(self._runtime.store))
+            _log.error("%r could not take an event at once, and is woken for it\n%s", listener, where)
             self._at_once = None
             return False
         if taken:
@@ -410,7 +413,7 @@ class EventStream(Generic[E, R]):
 
     async def _wait_for_event(self) -> Any:
         self._stir()
-        reader = _Seat()
+        reader = Cell()
         if self._readers is None:
             self._readers = deque()
         self._readers.append(reader)
@@ -438,7 +441,7 @@ class EventStream(Generic[E, R]):
         self._queue.put_back(event)
 
     async def _until_finished(self, timeout_s: float | None) -> None:
-        waiting = _Seat()
+        waiting = Cell()
         self._waiting += (waiting,)
         timers = self._runtime.timers
         timer = None if timeout_s is None else timers.add(timeout_s, waiting.settle, False)
@@ -451,24 +454,6 @@ class EventStream(Generic[E, R]):
                 self._waiting = tuple(other for other in self._waiting if other is not waiting)
         if not waiting.value:
             raise CallTimeout(self, timeout_s)
-
-
-class _Seat:
-    """Where one reader waits."""
-
-    __slots__ = ("settled", "value", "waiter")
-
-    def __init__(self) -> None:
-        self.settled = False
-        self.value: Any = None
-        self.waiter: Any = None
-
-    def settle(self, value: Any) -> None:
-        if not self.settled:
-            self.settled = True
-            self.value = value
-            if self.waiter is not None:
-                self.waiter.resume()
 
 
 class _Events(Generic[E]):

@@ -6,13 +6,13 @@ not in the middle of its own turn is dead as soon as an exit signal has reached 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from contextvars import Context
 from threading import get_ident
 from types import CoroutineType
 from typing import Any
 
+from lemon_otp.cell import Settleable, Wakeup
 from lemon_otp.clock import Timer
 from lemon_otp.ending import Ending
 from lemon_otp.errors import NotAProcess, ReceiveTimeout
@@ -57,7 +57,7 @@ class Process(Ending):
             self.make_mailbox(message)
         else:
             box.append(message)
-        if self.status < READY:
+        if self.status < READY:  # `wake` written out, for this is done for every message
             self.status = READY
             runtime.queue.append(self)
             if not runtime.scheduled:
@@ -136,7 +136,7 @@ class Process(Ending):
             if timer is not None:
                 runtime.timers.cancel(timer)
 
-    async def wait_cell(self, cell: Any) -> None:
+    async def wait_cell(self, cell: Settleable) -> None:
         """Wait until `cell.settled`; whoever settles it wakes its `waiter`."""
         if self.is_main_line():
             cell.waiter = self
@@ -298,22 +298,9 @@ class Process(Ending):
             side.busy_since_s = self.runtime.clock.monotonic_s()
 
 
-async def wait_in_task(process: Process, cell: Any) -> None:
+async def wait_in_task(process: Process, cell: Settleable) -> None:
     """Wait until `cell.settled` in a task that is not `process` itself."""
     while not cell.settled or process.exit_reason is not ALIVE:
         waiter = process.runtime.loop.create_future()
         cell.waiter = Wakeup(waiter)
         await waiter
-
-
-class Wakeup:
-    """Resumes a task that waits on a future, as `Process.resume` does for a process."""
-
-    __slots__ = ("future",)
-
-    def __init__(self, future: asyncio.Future[None]) -> None:
-        self.future = future
-
-    def resume(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)

@@ -12,6 +12,7 @@ from threading import get_ident
 from types import coroutine
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
+from lemon_otp.cell import Cell
 from lemon_otp.clock import Timer
 from lemon_otp.errors import BadArgument, NoProcess, NoRegistry, NotAProcess, ProcessExit
 from lemon_otp.exits import Down, Exit
@@ -455,27 +456,12 @@ def cancel_timer(ref: TimerRef) -> bool:
 async def sleep_s(seconds: float) -> None:
     """Wait `seconds` on the runtime's clock. Messages stay in the mailbox."""
     process = current_process()
-    alarm = _Alarm()
-    timer = process.runtime.timers.add(max(0.0, seconds), alarm.ring)
+    alarm = Cell()
+    timer = process.runtime.timers.add(max(0.0, seconds), alarm.settle)
     try:
         await process.wait_cell(alarm)
     finally:
         process.runtime.timers.cancel(timer)
-
-
-class _Alarm:
-    """A cell that time settles."""
-
-    __slots__ = ("settled", "waiter")
-
-    def __init__(self) -> None:
-        self.settled = False
-        self.waiter: Any = None
-
-    def ring(self) -> None:
-        self.settled = True
-        if self.waiter is not None:
-            self.waiter.resume()
 
 
 # For people.

@@ -13,6 +13,7 @@ from contextvars import Token, copy_context
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from lemon_otp.cell import Settleable, Wakeup
 from lemon_otp.clock import CURRENT_CLOCK, Clock, RealClock
 from lemon_otp.errors import NoRuntime, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import is_orderly
@@ -38,7 +39,7 @@ class AttachedProcess(Process):
         self.label = "attached"
         self.status = CELL
         self.task: asyncio.Task[Any] | None = asyncio.current_task()
-        self.waiter: Any = None
+        self.waiter: Wakeup | None = None
         runtime.processes[self.id] = self
 
     def first_step(self) -> Any:
@@ -79,7 +80,7 @@ class AttachedProcess(Process):
 
     async def _wait_mail(self) -> None:
         future = self.runtime.loop.create_future()
-        self.waiter = _Waiter(future)
+        self.waiter = Wakeup(future)
         self.status = MAIL
         try:
             await future
@@ -88,7 +89,7 @@ class AttachedProcess(Process):
             if self.status < READY:
                 self.status = CELL
 
-    async def wait_cell(self, cell: Any) -> None:
+    async def wait_cell(self, cell: Settleable) -> None:
         if self.exit_reason is not ALIVE:
             raise ProcessExit(self.exit_reason)
         self.task = asyncio.current_task()
@@ -100,17 +101,6 @@ class AttachedProcess(Process):
         task = self.task
         if task is not None and not task.done() and not self.runtime.closed:
             task.cancel()
-
-
-class _Waiter:
-    __slots__ = ("future",)
-
-    def __init__(self, future: asyncio.Future[None]) -> None:
-        self.future = future
-
-    def resume(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)
 
 
 def _attached() -> None:

@@ -114,8 +114,13 @@ class Scheduler:
         orphans: Dead processes whose thread has not ended yet.
         rest: Settled when the last zombie has ended; only while the runtime waits for that.
         store: Where modules built on processes keep what belongs to this runtime, by their own key.
+        announcing: Whether links of a dead process are being told; who dies of it waits with its own, see `ending`.
+        scheduled: Whether the loop will call `drain`.
+        fuel: How many messages may still be taken before the loop has its turn.
         turns: How many turns have been given; counted when the callback that gives them is done.
         outer: The tasks and processes in whose turn the running one was given its own.
+        warm: Processes that keep an empty mailbox for a while, see `keep_warm`.
+        context: What the loop's callbacks run in; each process has its own.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -12,6 +12,7 @@ from inspect import isawaitable
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from lemon_otp.caller import TIMED_OUT
+from lemon_otp.cell import Waiter
 from lemon_otp.clock import Timer, monotonic_s
 from lemon_otp.errors import BadArgument, CallFailed, CallTimeout, ProcessExit, ReceiveTimeout
 from lemon_otp.exits import Down
@@ -62,7 +63,7 @@ class Task(MonitorRef, Generic[T]):
         self.settled = False
         self.value: Any = None
         self.failure: Any = ALIVE
-        self.waiter: Any = None
+        self.waiter: Waiter | None = None
 
     @property
     def pid(self) -> Pid | None:

@@ -233,7 +233,7 @@ def _is_idle(process: Process, me: Process) -> bool:
 
 def _add_task(supervisor: Process, state: Crowd, request: StartTask) -> TaskProcess | MaxChildren | None:
     """Start the process of a task; it has its first turn later."""
-    if _is_full(state):
+    if state.is_full():
         return MaxChildren()
     task = request.task
     if task.failure is not ALIVE:
@@ -250,17 +250,12 @@ def _add_worker(
     supervisor: Process, state: Crowd, entry: tuple[Any, tuple[Any, ...]], label: str, shutdown: Shutdown
 ) -> Process | MaxChildren:
     """Start the process of a task that nobody awaits; it has its first turn later."""
-    if _is_full(state):
+    if state.is_full():
         return MaxChildren()
     process = Process(supervisor.runtime, supervisor.context.copy(), entry, supervisor)
     process.label = label
     _enlist(supervisor, state, process, shutdown)
     return process
-
-
-def _is_full(state: Crowd) -> bool:
-    bound = state.options.max_children
-    return bound is not None and len(state.children) >= bound
 
 
 def _enlist(supervisor: Process, state: Crowd, process: Process, shutdown: Shutdown) -> None:
