@@ -25,24 +25,21 @@ from lemon_agent.events import (
 )
 from lemon_agent.flow_gate import FlowGate
 from lemon_agent.inbox import Inbox, Queued, Taken, last_system_prompt
-from lemon_agent.loop.config import Gate, GetMessages
 from lemon_agent.loop.loop import LOOP_TASK_SUPERVISOR, start_run
 from lemon_agent.loop.run import Run
 from lemon_agent.outbox import Outbox
+from lemon_agent.queue_feed import QueueFeed
 from lemon_otp import (
     Caller,
     MonitorRef,
     NoReply,
-    Pid,
     TaskSupervisor,
     TimerRef,
     annotate,
-    call,
     cancel_timer,
     define,
     exit_signal,
     frozen,
-    mailbox_length,
     monitor,
     reply,
     self_pid,
@@ -347,7 +344,7 @@ async def begin(
     work.run_count += 1
     work.progress.begin(started=bool(carried))
     prompt = options.system_prompt if system_prompt is None else system_prompt
-    feed = _Feed(work, me, work.run_count, drained=drained)
+    feed = QueueFeed(work, me, work.run_count, drained=drained)
     # The run is given the conversation that knows what is in it; the agent, which only listens, goes on with a copy.
     conversation = work.progress.conversation
     work.progress.conversation = conversation.copy()
@@ -356,51 +353,6 @@ async def begin(
     work.run = ActiveRun(work.run_count, run, watch, unsaid=prompts, carried=carried)
     annotate(options.running_facts)
     run.stream.deliver_to(me, work.take_at_once)
-
-
-class _Feed:
-    """What a run is given from its agent's queues: by a call to the agent, unless that would be for nothing."""
-
-    __slots__ = ("_drained", "_me", "_number", "_work", "gate", "listeners")
-
-    def __init__(self, work: Work, me: Pid, number: int, *, drained: bool) -> None:
-        self.gate: Gate = work.gate
-        self.listeners = work.outboxes
-        self._work = work
-        self._me = me
-        self._number = number
-        self._drained = drained
-        """Has steering been taken from for the first turn?"""
-
-    def steering(self) -> GetMessages | None:
-        """Takes what to inject after the current turn."""
-        if self._drained:
-            self._drained = False
-            return None
-        return None if self._nothing_waits() else self._take_steering
-
-    def follow_up(self) -> GetMessages | None:
-        """Takes what to go on with; the agent may wait for a message that is on its way."""
-        if self._work.options.follow_up_window_ms <= 0 and self._nothing_waits():
-            return None
-        return self._take_follow_up
-
-    def _take_steering(self) -> Awaitable[Taken]:
-        return call(self._me, ask.TakeSteering(self._number), timeout_s=self._work.options.queue_call_timeout_s)
-
-    def _take_follow_up(self) -> Awaitable[Taken]:
-        return call(self._me, ask.TakeFollowUp(self._number), timeout_s=self._work.options.queue_call_timeout_s)
-
-    def _nothing_waits(self) -> bool:
-        """Is there nothing for the run to take, neither in the queues nor on its way to them?
-
-        The loop's process looks for itself, to be spared a call a turn: nobody changes the queues between the look and
-        the answer, and what has been sent to the agent, but for word of the run's own events, counts as on its way.
-        """
-        run, inbox = self._work.run, self._work.inbox
-        if run is None or inbox.steering or inbox.follow_up:
-            return False
-        return mailbox_length(self._me) == run.run.stream.listener_told
 
 
 def take(work: Work, stream: object) -> bool:
