@@ -176,10 +176,16 @@ class Ending(Related):
 
     # For people.
 
+    @property
+    def function(self) -> Any:
+        """What the process calls, without the arguments; of a server this says nothing."""
+        return self.entry[0] if type(self.entry) is tuple else self.entry
+
     def initial_call(self) -> str:
-        """The function that the process runs."""
-        entry: Any = self.entry[0] if type(self.entry) is tuple else self.entry
-        return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
+        """The name of the function that the process runs."""
+        function = self.function
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return f"{getattr(function, '__module__', '?')}.{name}"
 
     def ancestors(self) -> list[Process]:
         """Who started it, and who started that, as far as they live."""

@@ -338,8 +338,7 @@ def module_of(process: Process) -> str | None:
     """Dotted path of the module whose code the process runs."""
     if isinstance(process, ServerProcess):
         return type(process.server).__module__
-    entry = process.entry[0] if type(process.entry) is tuple else process.entry
-    return getattr(entry, "__module__", None)
+    return getattr(process.function, "__module__", None)
 
 
 def messages_handled(pid: Pid) -> int:
@@ -351,8 +350,7 @@ def function_name(process: Process) -> str:
     """What a process runs, where nobody has given it a name."""
     if isinstance(process, ServerProcess):
         return type(process.server).__module__.rpartition(".")[2]
-    entry = process.entry[0] if type(process.entry) is tuple else process.entry
-    return getattr(entry, "__name__", type(entry).__name__)
+    return getattr(process.function, "__name__", type(process.function).__name__)
 
 
 def _resolved(pid: Pid | Name) -> Process:

@@ -89,7 +89,7 @@ class RunningRegistry:
         taken_by = self.entries.add(key, process, value)
         if taken_by is not None:
             raise AlreadyRegistered(taken_by)
-        partition = self.partitions[-process.id % len(self.partitions)]
+        partition = self.partition_of(process)
         if partition is not None:
             process.link(partition, self.keeper)
         else:
@@ -117,7 +117,7 @@ class RunningRegistry:
 
     def partition_of(self, pid: Pid) -> Process | None:
         """The process of that partition."""
-        return self.partitions[-pid.id % len(self.partitions)]
+        return self.partitions[self.partition_number(pid)]
 
     def partition_ended(self, number: int) -> None:
         """Forget everything that belonged to a partition."""

@@ -65,12 +65,10 @@ class TaskChild(Child):
     @property
     def spec(self) -> ChildSpec:  # type: ignore[override]
         """As if it had been started from this spec."""
-        entry = self.pid.entry if self.pid is not None else None  # type: ignore[attr-defined]
-        function = entry[0] if isinstance(entry, tuple) else entry
-        label = None if self.pid is None else self.pid.label
-        return ChildSpec(
-            label, _cannot_start, "temporary", self._shutdown, module=getattr(function, "__module__", None)
-        )
+        label = module = None
+        if isinstance(self.pid, Process):
+            label, module = self.pid.label, getattr(self.pid.function, "__module__", None)
+        return ChildSpec(label, _cannot_start, "temporary", self._shutdown, module=module)
 
 
 class TaskSupervisor(DynamicSupervisor):
