@@ -31,7 +31,7 @@ from lemon_otp.errors import (
 from lemon_otp.exits import Exit, is_orderly
 from lemon_otp.gen_server import GenServer, Request, call, stop
 from lemon_otp.pid import Pid
-from lemon_otp.process import current_process, current_runtime, down_of, monitor, receive, whereis
+from lemon_otp.process import current_process, current_runtime, down_of, monitor, receive, self_pid, whereis
 from lemon_otp.scheduler import Scheduler
 from lemon_otp.telling import describe, error_trace
 
@@ -164,12 +164,14 @@ async def stop_application(name: str) -> None:
     """Stop an application: its `prep_stop`, its tree in reverse, its `stop`. Those that depend on it run on.
 
     Raises:
-        NotStarted: It was not started, or was stopped, by somebody else in the meantime too. One that ended by itself
-            may be stopped, once.
+        NotStarted: It was not started, or was stopped, by somebody else in the meantime too; or it is a hook of its own
+            that asks. One that ended by itself may be stopped, once.
     """
     await _until_stopped(name)
     table = _table()
     running, ended = table.running, table.ended
+    if name in table.stopping:
+        raise NotStarted(name)
     if name not in running:
         if name not in ended:
             raise NotStarted(name)
@@ -336,9 +338,9 @@ async def _join(name: str, underway: Pid) -> None:
 
 
 async def _until_stopped(name: str) -> None:
-    """While an application is being stopped, wait until it is gone."""
+    """While an application is being stopped, wait until it is gone; its own hooks would wait for ever."""
     master = _table().running.get(name)
-    if master is not None and master.alive and name in _table().stopping:
+    if master is not None and master.alive and name in _table().stopping and master is not self_pid():
         await receive(down_of(monitor(master)))
 
 

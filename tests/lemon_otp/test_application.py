@@ -355,3 +355,22 @@ async def test_an_application_that_is_being_stopped_is_waited_for() -> None:
     await settle()
     assert not stopping.alive
     assert left() == []
+
+
+@pytest.mark.parametrize("which", ["prep_stop", "stop"])
+async def test_a_hook_that_stops_its_own_application_is_told_that_it_is_stopped(which: str) -> None:
+    """It does not wait for itself; one that stops everything stops the others."""
+    told: list[Any] = []
+
+    async def hook() -> None:
+        with pytest.raises(NotStarted):
+            await stop_application("self")
+        with pytest.raises(AlreadyStarted):
+            await start_application("self")
+        await stop_all()
+        told.append(running_applications())
+
+    await ensure_all_started(Application("other"), Application("self", **{which: hook}))
+    await stop_application("self")
+    assert told == [["self"]]
+    assert running_applications() == []
