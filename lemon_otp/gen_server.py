@@ -194,6 +194,16 @@ async def call(address: Address, message: Any, *, timeout_s: float | None = 5.0)
     return await caller.wait(me, target, timeout_s)
 
 
+def asked(me: Process, address: Address) -> Process:
+    """The process at an address, which `me` is about to ask. Raises CallFailed, as `call` does."""
+    target = resolve(address)
+    if target is None:
+        raise CallFailed("noproc", address)
+    if target is me:
+        raise CallFailed("calling_self", address)
+    return target
+
+
 def cast(address: Address, message: Any) -> None:
     """Tell a server something; does nothing when there is no such process."""
     if isinstance(address, Process):
@@ -223,11 +233,7 @@ async def stop(address: Address, reason: Any = "normal", *, timeout_s: float | N
         CallTimeout: It has not ended in time; the request stands.
     """
     me = current_process()
-    target = resolve(address)
-    if target is None:
-        raise CallFailed("noproc", address)
-    if target is me:
-        raise CallFailed("calling_self", address)
+    target = asked(me, address)
     if me.alert:
         await me.heed()
     taken, ended = Caller(me), Caller(me)

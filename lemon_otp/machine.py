@@ -174,7 +174,7 @@ class Process(Ending):
         if coro is None:
             self.returned(made)
             return DONE
-        try:
+        try:  # `take_up` written out: most processes are done after this step
             waits_for = coro.send(None)
         except StopIteration as stop:
             self.returned(stop.value)

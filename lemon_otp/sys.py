@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from lemon_otp.caller import SYSTEM, Caller
-from lemon_otp.errors import CallFailed
+from lemon_otp.gen_server import asked
 from lemon_otp.pid import Address
-from lemon_otp.process import current_process, resolve
+from lemon_otp.process import current_process
 from lemon_otp.server_process import send_request
 from lemon_otp.system import (
     CountMessages,
@@ -83,11 +83,9 @@ async def statistics(
 
 async def _ask(address: Address, request: Any, timeout_s: float | None) -> Any:
     me = current_process()
-    target = resolve(address)
-    if target is None:
-        raise CallFailed("noproc", address)
-    if target is me:
-        raise CallFailed("calling_self", address)
+    target = asked(me, address)
+    if me.alert:
+        await me.heed()
     caller = Caller(me)
     send_request(me.runtime, target, (SYSTEM, caller, request))
     answer = await caller.wait(me, target, timeout_s)
