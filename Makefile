@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PKGS    = lemon_otp lemon_ai lemon_agent coding_agent
 SEEDS  ?= 300
-WORKERS ?= 2
+WORKERS ?= 3
 DEMO    = $(BIN)/python -m coding_agent --session-dir .demo/sessions --cwd .
 
 .DEFAULT_GOAL := help
