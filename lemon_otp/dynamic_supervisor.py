@@ -238,7 +238,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
         """
         if isinstance(spec, ChildSpec) and not spec.shutdown:
             raise BadChildSpec(("invalid_shutdown", 0), "here a child is given some time, or 'brutal_kill'")
-        server = _at_leisure(supervisor) if isinstance(spec, ChildSpec) and type(spec.start) is ServerStart else None
+        server = at_leisure(supervisor) if isinstance(spec, ChildSpec) and type(spec.start) is ServerStart else None
         if server is None:
             started: Any = call(supervisor, StartChild(spec), timeout_s=timeout_s)
         else:
@@ -249,7 +249,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     @staticmethod
     async def terminate_child(supervisor: Address, pid: Pid, *, timeout_s: float | None = None) -> None:
         """Stop a child, and return when it has ended. Raises NotFound when it is no child of this supervisor."""
-        server, child = _at_leisure(supervisor), checked_id(pid)
+        server, child = at_leisure(supervisor), checked_id(pid)
         if server is None:
             ended: Any = call(supervisor, TerminateChild(child), timeout_s=timeout_s)
         else:
@@ -271,8 +271,11 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
     # Server side: runs in the process, one message at a time.
 
     async def init(self, options: Options) -> Crowd:
-        served_here = type(self).handle_call is DynamicSupervisor.handle_call
-        return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds), served_here)
+        return Crowd(options, RestartWindow(options.max_restarts, options.max_seconds), self._is_plain())
+
+    def _is_plain(self) -> bool:
+        """Whether requests are answered as this library does it, so that a caller may do the same on the spot."""
+        return type(self).handle_call is DynamicSupervisor.handle_call
 
     def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Answer:
         kind = type(message)
@@ -355,7 +358,7 @@ class DynamicSupervisor(GenServer[Options, SupervisorRequest, TryAgain, Crowd]):
             state.children[new_pid] = child
 
 
-def _at_leisure(address: Address) -> ServerProcess | None:
+def at_leisure(address: Address) -> ServerProcess | None:
     """The supervisor, if the caller may do itself at once what that would do when asked: no message is needed then."""
     me = running_process(None)
     if me is None or me.alert:

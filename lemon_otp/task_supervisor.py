@@ -18,13 +18,12 @@ from lemon_otp.callbacks import Reply
 from lemon_otp.caller import Caller
 from lemon_otp.child_spec import ChildSpec, Restart, Shutdown
 from lemon_otp.children import Child
-from lemon_otp.dynamic_supervisor import Answer, Crowd, DynamicSupervisor, replied
+from lemon_otp.dynamic_supervisor import Answer, Crowd, DynamicSupervisor, at_leisure, replied
 from lemon_otp.errors import BadArgument, MaxChildren
 from lemon_otp.gen_server import call
 from lemon_otp.machine import Process
 from lemon_otp.pid import ALIVE, Address, Pid
-from lemon_otp.process import Place, current_process, link, living_process, resolve, spawn_link
-from lemon_otp.scheduler import IDLE
+from lemon_otp.process import Place, current_process, link, living_process, spawn_link
 from lemon_otp.server_process import ServerProcess
 from lemon_otp.supervision import SupervisorRequest, raised
 from lemon_otp.task import Task, TaskProcess, name_of, placed
@@ -124,9 +123,9 @@ class TaskSupervisor(DynamicSupervisor):
         """Run `fn(*args)` as a task that nobody awaits; it may be started again when it fails. See `async_`."""
         called = label or name_of(fn)
         if restart == "temporary" and on == "loop" and type(shutdown) is float and shutdown >= 0:
-            server, me = resolve(supervisor), current_process()
-            if server is not None and _is_idle(server, me):
-                return raised(_add_worker(server, server.state, (fn, args), called, shutdown))  # type: ignore[attr-defined, no-any-return]
+            server = _at_leisure(supervisor)
+            if server is not None:
+                return raised(server.serve_here(_add_worker, (fn, args, called, shutdown), None))  # type: ignore[no-any-return]
         body, body_args = placed(on, fn, args)
 
         async def start(*_extra: Any) -> Pid:
@@ -178,9 +177,12 @@ class TaskSupervisor(DynamicSupervisor):
 
     # Server side: runs in the process, one message at a time.
 
+    def _is_plain(self) -> bool:
+        return type(self).handle_call is TaskSupervisor.handle_call
+
     def handle_call(self, message: Any, caller: Caller, state: Crowd) -> Answer:
         if type(message) is StartTask:
-            return Reply(_add_task(current_process(), state, message), state)
+            return Reply(_add_task(state, message), state)
         if type(message) is StartWorker:
             return replied(state.add(message.spec), state)
         return super().handle_call(message, caller, state)
@@ -199,10 +201,9 @@ async def _start(
     me = living_process() if linked else current_process()
     task: Task[Any] = Task(me)
     request = StartTask(task, placed(on, fn, args), copy_context(), label or name_of(fn), shutdown)
-    process = resolve(supervisor)
-    if process is not None and _is_idle(process, me):
-        # A task is to cost little more than a bare one.
-        added = _add_task(process, process.state, request)  # type: ignore[attr-defined]
+    server = _at_leisure(supervisor)
+    if server is not None:
+        added = server.serve_here(_add_task, request, None)  # a task is to cost little more than a bare one
     else:
         try:
             added = await call(supervisor, request, timeout_s=None)
@@ -218,48 +219,44 @@ async def _start(
     return task
 
 
-def _is_idle(process: Process, me: Process) -> bool:
-    """May the caller do itself what the supervisor would do at once? No coroutine is needed then."""
-    return (
-        isinstance(process, ServerProcess)
-        and process.status == IDLE
-        and process.sys is None
-        and process.runtime is me.runtime
-        and isinstance(process.server, TaskSupervisor)
-    )
+def _at_leisure(supervisor: Address) -> ServerProcess | None:
+    """The supervisor, if the caller may do itself at once what that would do when asked to start a task."""
+    server = at_leisure(supervisor)
+    return server if server is not None and isinstance(server.server, TaskSupervisor) else None
 
 
-def _add_task(supervisor: Process, state: Crowd, request: StartTask) -> TaskProcess | MaxChildren | None:
+def _add_task(state: Crowd, request: StartTask) -> TaskProcess | MaxChildren | None:
     """Start the process of a task; it has its first turn later."""
     if state.is_full():
         return MaxChildren()
     task = request.task
     if task.failure is not ALIVE:
         return None  # its owner gave up while the request waited
+    supervisor = state.supervisor
     process = TaskProcess(supervisor.runtime, request.context, request.entry, supervisor)
     process.label = request.label
     process.task = task
     task.shown = process
-    _enlist(supervisor, state, process, request.shutdown)
+    _enlist(state, process, request.shutdown)
     return process
 
 
-def _add_worker(
-    supervisor: Process, state: Crowd, entry: tuple[Any, tuple[Any, ...]], label: str, shutdown: Shutdown
-) -> Process | MaxChildren:
-    """Start the process of a task that nobody awaits; it has its first turn later."""
+def _add_worker(state: Crowd, work: tuple[Callable[..., Any], tuple[Any, ...], str, Shutdown]) -> Process | MaxChildren:
+    """Start the process of a task that nobody awaits: its function, arguments, label and shutdown."""
     if state.is_full():
         return MaxChildren()
-    process = Process(supervisor.runtime, supervisor.context.copy(), entry, supervisor)
+    fn, args, label, shutdown = work
+    supervisor = state.supervisor
+    process = Process(supervisor.runtime, supervisor.context.copy(), (fn, args), supervisor)
     process.label = label
-    _enlist(supervisor, state, process, shutdown)
+    _enlist(state, process, shutdown)
     return process
 
 
-def _enlist(supervisor: Process, state: Crowd, process: Process, shutdown: Shutdown) -> None:
-    process.link(supervisor, state.keeper)
+def _enlist(state: Crowd, process: Process, shutdown: Shutdown) -> None:
+    process.link(state.supervisor, state.keeper)
     state.children[process] = TaskChild(process, shutdown)
-    supervisor.runtime.enqueue(process)
+    process.runtime.enqueue(process)
 
 
 def _abandon(task: Task[Any]) -> None:

@@ -35,6 +35,7 @@ from lemon_otp import (
     sys,
     trap_exit,
 )
+from lemon_otp.task_supervisor import StartTask, StartWorker
 from lemon_otp.testing import FakeClock, settle
 
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -313,3 +314,22 @@ async def test_a_task_that_fails_at_once_ends_a_linked_stream_before_the_next_is
     await settle()
     assert ran == [1, 1, 2, 3]
     assert await TaskSupervisor.children(supervisor) == []
+
+
+async def test_a_supervisor_with_requests_of_its_own_takes_every_one_itself() -> None:
+    """A class that overrides handle_call is asked, by a message, for tasks with an owner and without."""
+
+    class Asked(TaskSupervisor):
+        def handle_call(self, message: Any, caller: Any, state: Any) -> Any:
+            asked.append((type(message), self_pid()))
+            return super().handle_call(message, caller, state)
+
+    async def seven() -> int:
+        return 7
+
+    asked: list[Any] = []
+    supervisor = await Asked.start_link()
+    task = await TaskSupervisor.async_nolink(supervisor, seven)
+    assert await task.await_() == 7
+    await TaskSupervisor.start_child(supervisor, seven)
+    assert asked == [(StartTask, supervisor), (StartWorker, supervisor)]
