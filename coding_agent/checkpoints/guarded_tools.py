@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
+from coding_agent.tool_kinds import CHANGES_FILES
 from lemon_agent import AbortSignal, AgentTool, AgentToolResult, OnUpdate, ToolError
 from lemon_otp import Pid
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from coding_agent.checkpoints.store import CheckpointStore
     from coding_agent.tools import Workspace
 
-CHANGES_FILES: Final = frozenset({"write", "edit", "patch", "hashline_edit", "multiedit"})
 RUNS_COMMANDS: Final = frozenset({"bash", "execute_code"})
 
 

@@ -8,11 +8,10 @@ from attrs import evolve, frozen
 
 from coding_agent.permissions.parts import ReadsFile, Run, Unclear, WritesFile
 from coding_agent.permissions.policy import Action, Fetch, FileAccess, InShell, Use
+from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 from coding_agent.tools.paths import PathGuard, Purpose, protected_folder
 from lemon_agent import ToolError
 
-READS: Final = frozenset({"read", "grep", "find", "ls", "glob"})
-WRITES: Final = frozenset({"write", "edit", "hashline_edit", "multiedit"})
 FETCHES: Final = frozenset({"web_fetch", "web_download", "web_search"})
 BROWSER_LOOKS: Final = frozenset({"read", "screenshot", "back", "close"})
 NOTES: Final = frozenset({"todo", "todoread", "todowrite", "ask_parent", "task"})
@@ -72,13 +71,13 @@ class _Finder:
 
     def actions(self, args: Mapping[str, Any]) -> Iterator[Action]:
         tool = self.tool
-        if tool in READS:
+        if tool in LOOKS_AT_FILES:
             yield self.file(tool, str(args.get("path") or "."), "read")
-        elif tool in WRITES:
-            changed = self.file(tool, str(args.get("path") or ""), "write", tolerant=tool != "write")
-            yield from (changed,) if tool == "write" else also_read(changed)
         elif tool == "patch":
             yield from self.patch(args)
+        elif tool in CHANGES_FILES:
+            changed = self.file(tool, str(args.get("path") or ""), "write", tolerant=tool != "write")
+            yield from (changed,) if tool == "write" else also_read(changed)
         elif tool == "bash":
             yield from self.command(str(args.get("command") or ""))
         elif tool == "process":

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve
 
 from coding_agent.events import PermissionAsked, PermissionDecided
+from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 from lemon_agent import AbortSignal, BeforeToolCall, Block
 from lemon_ai import redact
 from lemon_otp import Pid, at_exit, telemetry, wall_ms
@@ -323,18 +324,7 @@ class PermissionGate:
 
 def _names_a_file(tool: str) -> bool:
     """May the path guard ask about this tool? Then its question is put here, with the call."""
-    return tool in (
-        "read",
-        "grep",
-        "find",
-        "ls",
-        "write",
-        "edit",
-        "patch",
-        "hashline_edit",
-        "multiedit",
-        "web_download",
-    )
+    return tool in LOOKS_AT_FILES or tool in CHANGES_FILES or tool == "web_download"
 
 
 def seal(tool: str, args: Mapping[str, Any], folder: str) -> str:

@@ -23,13 +23,14 @@ from attrs import frozen
 from coding_agent.permissions.parts import Run
 from coding_agent.permissions.shell_programs import SHELLS, is_followed, program_name
 from coding_agent.permissions.shell_words import Word
+from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 
 Match: TypeAlias = Literal["yes", "maybe", "no"]
 Kind: TypeAlias = Literal["allow", "ask", "deny"]
 
 FAMILIES: Final[Sequence[frozenset[str]]] = (
-    frozenset({"write", "edit", "patch", "hashline_edit", "multiedit"}),
-    frozenset({"read", "grep", "find", "ls"}),
+    CHANGES_FILES,
+    LOOKS_AT_FILES,
     frozenset({"bash", "process"}),
     frozenset({"web_fetch", "web_download", "browser"}),
 )

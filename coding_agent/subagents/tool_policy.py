@@ -10,13 +10,13 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from coding_agent.errors import BadUsage
+from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 
-CHANGES: Final = frozenset({"write", "edit", "patch", "hashline_edit"})
-DANGEROUS: Final = CHANGES | {"bash", "process", "execute_code", "web_download", "browser", "task", "agent"}
+DANGEROUS: Final = CHANGES_FILES | {"bash", "process", "execute_code", "web_download", "browser", "task", "agent"}
 """Tools that change something or run something."""
 OUTSIDE: Final = ("web_*", "browser", "mcp__*")
 """Tools that work with other machines; a star stands for the rest of a name."""
-READING: Final = frozenset({"read", "grep", "find", "ls", "todo"})
+READING: Final = LOOKS_AT_FILES | {"todo"}
 
 
 @frozen
@@ -44,10 +44,10 @@ PROFILES: Final[Mapping[str, ToolPolicy]] = {
     "orchestrator": ToolPolicy(),
     "custom": ToolPolicy(),
     "leaf_worker": ToolPolicy(deny=frozenset({"task", "agent"})),
-    "minimal_core": ToolPolicy(allow=READING | CHANGES | {"bash"}),
+    "minimal_core": ToolPolicy(allow=READING | CHANGES_FILES | {"bash"}),
     "read_only": ToolPolicy(allow=READING),
     "safe_mode": ToolPolicy(deny=DANGEROUS),
-    "subagent_restricted": ToolPolicy(deny=DANGEROUS - CHANGES, require_approval=CHANGES),
+    "subagent_restricted": ToolPolicy(deny=DANGEROUS - CHANGES_FILES, require_approval=CHANGES_FILES),
     "no_external": ToolPolicy(deny=frozenset(OUTSIDE)),
 }
 
