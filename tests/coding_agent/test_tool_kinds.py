@@ -8,7 +8,17 @@ from coding_agent.subagents.tool_policy import PROFILES
 from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 from coding_agent.tools import default_tools
 
-ELSEWHERE = {"todo", "process", "web_fetch", "web_search", "web_download", "browser", "bash", "execute_code", "checkpoint"}
+ELSEWHERE = {
+    "todo",
+    "process",
+    "web_fetch",
+    "web_search",
+    "web_download",
+    "browser",
+    "bash",
+    "execute_code",
+    "checkpoint",
+}
 
 
 def test_every_tool_that_names_a_file_is_of_a_kind(tmp_path: Path) -> None:
