@@ -32,6 +32,9 @@ ENV_VALUE = "canaryeBm6Yo2NzIr4Dh7GqLp9"
 """A value in the project's `.env`."""
 MODEL = ("--model", "groq/openai/gpt-oss-120b")
 
+pytestmark = pytest.mark.xdist_group("canaries")
+"""One after the other: a host that begins holds the same secrets, and a tool of another one reads every environment."""
+
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
