@@ -8,6 +8,7 @@ the tools try to get at the environment, some of them crash. Afterwards every by
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -24,16 +25,15 @@ from attrs import define, field
 from tests.flows.hosts import PATIENCE_S, Machine
 from tests.flows.rpc_clients import RpcClient
 
-KEY = "canarykZq7vPx4mWn2Rt9LbY6Hd"
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw")
+"""Part of every secret: tools read all environments, also that of a host that another worker's test has just begun."""
+KEY = f"canarykZq7vPx4mWn2Rt9LbY6Hd{WORKER}"
 """The provider's key. It looks like no known kind of key, so that only who knows it can take it out."""
-PASSWORD = "canarypJw3Tc8QeXs5Ug1FkVa0"
+PASSWORD = f"canarypJw3Tc8QeXs5Ug1FkVa0{WORKER}"
 """A password in the environment of the host."""
-ENV_VALUE = "canaryeBm6Yo2NzIr4Dh7GqLp9"
+ENV_VALUE = f"canaryeBm6Yo2NzIr4Dh7GqLp9{WORKER}"
 """A value in the project's `.env`."""
 MODEL = ("--model", "groq/openai/gpt-oss-120b")
-
-pytestmark = pytest.mark.xdist_group("canaries")
-"""One after the other: a host that begins holds the same secrets, and a tool of another one reads every environment."""
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
