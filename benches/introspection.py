@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from benches.agent import NOOP, TURNS, Tools, in_agent_tree, new_agent, one_run
+from benches.observer import STEP_EVENTS
+from coding_agent import event_names
 from coding_agent.measuring.flight_recorder import EVENTS
 from coding_agent.metrics import Metrics, series
-from coding_agent.repl.ledger import EVENTS as LEDGER
 from coding_agent.repl.ledger import Ledger
 from lemon_agent import Agent
 from lemon_otp import DynamicSupervisor, GenServer, Runtime, introspect, recorder, repl, self_pid, telemetry
 
 Row = dict[str, object]
+
+LEDGER_EVENTS = (*STEP_EVENTS, event_names.PERMISSION_ASKED, event_names.PERMISSION_DECIDED)
 
 PROCESSES = 5_000
 SUPERVISORS = 50
@@ -232,7 +235,7 @@ async def _counted() -> Row:
 async def _events_of(agent: Any) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
     """Everything that somebody could hear in one run."""
     said: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
-    every = dict.fromkeys((*recorder.LIFECYCLE, *EVENTS, *series.EVENTS, *LEDGER))
+    every = dict.fromkeys((*recorder.LIFECYCLE, *EVENTS, *series.EVENTS, *LEDGER_EVENTS))
     telemetry.attach_many("bench", every, lambda event, measured, told, _: said.append((event, measured, told)))
     await one_run(agent)
     await Agent.replace_messages(agent, ())
