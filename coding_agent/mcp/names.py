@@ -13,7 +13,12 @@ _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 def plain_name(server: str, tool: str) -> str:
     """The name by the rule, however long."""
-    return f"{PREFIX}{_UNUSUAL.sub('_', server)}__{_UNUSUAL.sub('_', tool)}"
+    return f"{PREFIX}{plain_part(server)}__{plain_part(tool)}"
+
+
+def plain_part(name: str) -> str:
+    """The name of a server, or of something of its, as it stands in a name of ours."""
+    return _UNUSUAL.sub("_", name)
 
 
 def suffixed_name(server: str, tool: str) -> str:

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from coding_agent.errors import BudgetExceeded
 from coding_agent.mcp.entries import ServerEntry
-from coding_agent.mcp.names import plain_name
+from coding_agent.mcp.names import plain_part
 from coding_agent.session.protocol import GetOptions
 from coding_agent.storage.stamps import new_session_id
 from coding_agent.tools.images import picture_kind
@@ -24,10 +24,10 @@ from lemon_ai import (
     TextContent,
     Usage,
     UserMessage,
+    complete,
     get_text,
-    stream,
 )
-from lemon_otp import CallFailed, CallTimeout, OtpError, StreamFailed, call, wall_ms
+from lemon_otp import CallFailed, CallTimeout, OtpError, call, wall_ms
 
 if TYPE_CHECKING:
     from coding_agent.mcp.backing import Backing
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 def permission_name(server: str) -> str:
     """What permission rules call it."""
-    return f"mcp_sampling{plain_name(server, '').removeprefix('mcp').removesuffix('__')}"
+    return f"mcp_sampling__{plain_part(server)}"
 
 
 async def sampled(backing: "Backing", entry: ServerEntry, asked: Any) -> Any:
@@ -143,15 +143,10 @@ async def _answer(options: "SessionOptions", context: Context, asked: Any) -> As
         cache_retention="none",
     )
     charge = None if account is None else account.begin(model)
-    usage: Usage | None = Usage()  # whoever is killed in the middle has made the call all the same
+    usage = Usage()  # whoever is killed in the middle has made the call all the same
     try:
-        running = await stream(model, context, stream_options)
-        async for _event in running.events():
-            pass
-        answer = await running.result()
+        answer = await complete(model, context, stream_options)
         usage = answer.usage
-    except StreamFailed as failed:
-        raise failed.reason if isinstance(failed.reason, AiError) else failed from failed
     finally:
         if charge is not None:
             charge.settle(usage)
