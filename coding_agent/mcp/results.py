@@ -2,8 +2,8 @@
 
 import base64
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from coding_agent.mcp.listing import ServerResource
 from coding_agent.tools.images import BYTES_MAX, CannotShrink, picture_kind, shrunk
@@ -17,6 +17,9 @@ IMAGE_BYTES_MAX: Final = 20_000_000
 """A larger one is not decoded at all."""
 STRUCTURED_MAX: Final = 200_000
 
+Part: TypeAlias = Callable[..., tuple[str, ImageContent | None]]
+"""Makes a text or a picture of a piece of an answer; told with `room` whether one more picture may come."""
+
 
 def tool_result(answer: Any, server: str, tool: str) -> AgentToolResult:
     """The result for the model. Decodes pictures: for a worker thread when there are some.
@@ -26,56 +29,49 @@ def tool_result(answer: Any, server: str, tool: str) -> AgentToolResult:
         server: Who answered, as configured.
         tool: What was called, as the server calls it.
     """
-    texts = HeadTail()
-    images: list[ImageContent] = []
-    said = False
-    for block in answer.content:
-        said = True
-        if block.type == "image" and len(images) < IMAGES_MAX:
-            image, note = _image(block.data)
-            images += [image] if image else []
-            texts.feed(f"{note}\n" if note else "")
-        else:
-            texts.feed(f"{_text(block)}\n")
-    if not said and answer.structured_content is not None:
+    texts, images = _gathered(answer.content, block_part)
+    if not answer.content and answer.structured_content is not None:
         texts.feed(_json(answer.structured_content))
-    shown = texts.shortened()
-    text, _hidden = reveal(plain(shown.text.rstrip("\n")))
-    if not text and not images:
-        text = "(no output)"
-    details = {
-        "server": server,
-        "tool": tool,
-        "truncated": shown.truncated,
-        "total_bytes": shown.total_bytes,
-        "structured": _structured(answer.structured_content),
-    }
-    return AgentToolResult(
-        content=(*([TextContent(text)] if text else []), *images),
-        details=details,
-        trust="untrusted",
-        error_info=ErrorInfo("mcp_tool_error") if answer.is_error else None,
-    )
+    details = {"server": server, "tool": tool, "structured": _structured(answer.structured_content)}
+    error = ErrorInfo("mcp_tool_error") if answer.is_error else None
+    return _result(texts, images, details, "(no output)", error)
 
 
 def resource_result(answer: Any, server: str, uri: str) -> AgentToolResult:
     """What was read, for the model; as `tool_result`. Decodes pictures: for a worker thread."""
+    texts, images = _gathered(answer.contents, _resource_part)
+    return _result(texts, images, {"server": server, "uri": uri}, "(nothing in it)")
+
+
+def _gathered(pieces: Iterable[Any], part: Part) -> tuple[HeadTail, list[ImageContent]]:
+    """The texts of all pieces, a line break behind each, and their pictures."""
     texts = HeadTail()
     images: list[ImageContent] = []
-    for part in answer.contents:
-        text, image = read_part(part, room=len(images) < IMAGES_MAX)
+    for piece in pieces:
+        text, image = part(piece, room=len(images) < IMAGES_MAX)
         images += [image] if image else []
-        texts.feed(f"{text}\n" if text else "")
+        texts.feed("" if image else f"{text}\n")
+    return texts, images
+
+
+def _result(
+    texts: HeadTail,
+    images: Sequence[ImageContent],
+    details: Mapping[str, Any],
+    empty: str,
+    error: ErrorInfo | None = None,
+) -> AgentToolResult:
     shown = texts.shortened()
-    text = reveal(plain(shown.text.rstrip("\n")))[0] or ("" if images else "(nothing in it)")
+    text = reveal(plain(shown.text.rstrip("\n")))[0] or ("" if images else empty)
     return AgentToolResult(
         content=(*([TextContent(text)] if text else []), *images),
-        details={"server": server, "uri": uri, "truncated": shown.truncated, "total_bytes": shown.total_bytes},
+        details={**details, "truncated": shown.truncated, "total_bytes": shown.total_bytes},
         trust="untrusted",
+        error_info=error,
     )
 
 
-def read_part(part: Any, *, room: bool) -> tuple[str, ImageContent | None]:
+def _resource_part(part: Any, *, room: bool) -> tuple[str, ImageContent | None]:
     """A piece of a resource: its text, or a picture when there is room for one, or a line about what is left out."""
     text = getattr(part, "text", None)
     if text is not None:
@@ -87,8 +83,8 @@ def read_part(part: Any, *, room: bool) -> tuple[str, ImageContent | None]:
     return note, image
 
 
-def prompt_part(block: Any, *, room: bool) -> tuple[str, ImageContent | None]:
-    """A block of a server's prompt: its text, or a picture when there is room for one."""
+def block_part(block: Any, *, room: bool) -> tuple[str, ImageContent | None]:
+    """A block of an answer or of a prompt: its text, or a picture when there is room for one."""
     if block.type != "image" or not room:
         return _text(block), None
     image, note = _image(block.data)

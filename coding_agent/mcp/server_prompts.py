@@ -7,17 +7,17 @@ address is put behind their words as somebody else's, between the markers that s
 import asyncio
 import re
 import shlex
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from coding_agent.errors import BadUsage
 from coding_agent.mcp.listing import PromptArgument, ServerPrompt
 from coding_agent.mcp.requests import request
-from coding_agent.mcp.results import IMAGES_MAX, prompt_part, resource_result
+from coding_agent.mcp.results import IMAGES_MAX, block_part, resource_result
 from coding_agent.mcp.standing import Reachable, Standing
 from coding_agent.tools.truncate import HeadTail
 from coding_agent.tools.visible_text import plain, reveal
-from lemon_agent import external_content
+from lemon_agent import AgentToolResult, external_content
 from lemon_ai import ImageContent, TextContent
 
 MENTIONS_MAX: Final = 10
@@ -39,12 +39,7 @@ async def with_prompt(standing: Standing, name: str, words: str) -> tuple[str, I
         return None
     server, prompt = found
     arguments = arguments_of(name, prompt, words)
-
-    def ask(client: Any) -> Awaitable[Any]:
-        asked: Awaitable[Any] = client.get_prompt(prompt.name, arguments)
-        return asked
-
-    answer = await request(server, ask)
+    answer = await request(server, lambda client: client.get_prompt(prompt.name, arguments))
     return await asyncio.to_thread(_said, answer.messages)
 
 
@@ -94,10 +89,11 @@ def _said(messages: Sequence[Any]) -> tuple[str, Images]:
     texts, images = HeadTail(), list[ImageContent]()
     alone = all(message.role == "user" for message in messages)
     for number, message in enumerate(messages):
-        text, image = prompt_part(message.content, room=len(images) < IMAGES_MAX)
+        text, image = block_part(message.content, room=len(images) < IMAGES_MAX)
         images += [image] if image else []
+        gap = "\n\n" if number else ""
         head = "" if alone else f"{'User' if message.role == 'user' else 'Assistant'}: "
-        texts.feed(f"{chr(10) * 2 if number else ''}{head}{text}" if text else "")
+        texts.feed(f"{gap}{head}{text}" if text else "")
     return reveal(plain(texts.shortened().text))[0], tuple(images)
 
 
@@ -110,17 +106,16 @@ async def with_mentions(standing: Standing, text: str) -> tuple[str, Images]:
     images: list[ImageContent] = []
     parts = [text]
     for server, uri in mentioned(standing, text):
-
-        def ask(client: Any, uri: str = uri) -> Awaitable[Any]:
-            asked: Awaitable[Any] = client.read_resource(uri, cache_mode="bypass")
-            return asked
-
-        answer = await request(server, ask)
-        read = await asyncio.to_thread(resource_result, answer, server.entry.name, uri)
+        read = await _read(server, uri)
         said = "".join(block.text for block in read.content if isinstance(block, TextContent))
         images += [block for block in read.content if isinstance(block, ImageContent)]
         parts.append(external_content.wrap_external_content(said, sender=f"{server.entry.name}:{uri}"))
     return "\n\n".join(parts), tuple(images[:IMAGES_MAX])
+
+
+async def _read(server: Reachable, uri: str) -> AgentToolResult:
+    answer = await request(server, lambda client: client.read_resource(uri, cache_mode="bypass"))
+    return await asyncio.to_thread(resource_result, answer, server.entry.name, uri)
 
 
 def mentioned(standing: Standing, text: str) -> list[tuple[Reachable, str]]:

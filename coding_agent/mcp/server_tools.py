@@ -58,19 +58,15 @@ class RemoteTool:
         on_update: OnUpdate | None = None,
     ) -> AgentToolResult:
         """Make the call. Aborting or cancelling it tells the server so."""
-
-        def ask(client: Any) -> Awaitable[Any]:
-            called: Awaitable[Any] = client.call_tool(
-                self.tool.name,
-                params,
-                progress_callback=None if on_update is None else _reporter(on_update),
-            )
-            return called
-
-        def result(answer: Any) -> AgentToolResult:
-            return tool_result(answer, self.server.entry.name, self.tool.name)
-
-        return await _made(self.server, self.tool.name, ask, result, signal)
+        name = self.tool.name
+        told = None if on_update is None else _reporter(on_update)
+        return await _made(
+            self.server,
+            name,
+            lambda client: client.call_tool(name, params, progress_callback=told),
+            lambda answer: tool_result(answer, self.server.entry.name, name),
+            signal,
+        )
 
 
 @frozen
