@@ -22,13 +22,11 @@ class ServerTool:
         name: As the server calls it.
         description: Bounded, without hidden characters.
         parameters: A schema whose root is an object.
-        read_only: The server says that it changes nothing; only a hint.
     """
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = field(factory=dict)
-    read_only: bool = False
 
 
 @frozen
@@ -77,14 +75,12 @@ class Offer:
 
     Attributes:
         resources: Those that are there, then the templates.
-        left_out: How many tools were too many.
         reads: Resources can be read, whether or not any are listed.
     """
 
     tools: tuple[ServerTool, ...] = ()
     resources: tuple[ServerResource, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
-    left_out: int = 0
     reads: bool = False
     instructions: str = ""
     version: str = ""
@@ -108,7 +104,6 @@ async def offer_of(client: Any) -> Offer:
             *(_resource(each, each.uri_template, True) for each in templates if _is_address(each.uri_template)),
         ),
         prompts=tuple(_prompt(each) for each in prompts if each.name and len(each.name) <= NAME_MAX),
-        left_out=max(0, len(tools) - TOOLS_MAX),
         reads=can.resources is not None,
         instructions=description(client.instructions),
         version=client.protocol_version,
@@ -118,12 +113,10 @@ async def offer_of(client: Any) -> Offer:
 def _tool(raw: Any) -> ServerTool | None:
     if not raw.name or len(raw.name) > NAME_MAX:
         return None
-    hints = raw.annotations
     return ServerTool(
         name=raw.name,
         description=description(raw.description or raw.title or ""),
         parameters=parameters(raw.input_schema),
-        read_only=bool(hints is not None and hints.read_only_hint),
     )
 
 
@@ -138,10 +131,11 @@ def _resource(raw: Any, uri: str, is_template: bool) -> ServerResource:
 
 
 def _prompt(raw: Any) -> ServerPrompt:
-    arguments = (
-        PromptArgument(each.name, description(each.description), bool(each.required)) for each in raw.arguments or ()
+    arguments = tuple(
+        PromptArgument(each.name, description(each.description), bool(each.required))
+        for each in (raw.arguments or ())[:ARGUMENTS_MAX]
     )
-    return ServerPrompt(raw.name, description(raw.description or raw.title or ""), tuple(arguments)[:ARGUMENTS_MAX])
+    return ServerPrompt(raw.name, description(raw.description or raw.title or ""), arguments)
 
 
 async def _all(ask: Callable[..., Awaitable[Any]], what: str, most: int) -> list[Any]:

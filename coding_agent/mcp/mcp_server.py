@@ -86,11 +86,6 @@ class Changed:
 
 
 @frozen
-class GetStatus(Request[Status]):
-    """How is it?"""
-
-
-@frozen
 class GetClient(Request["Any"]):
     """The library's client, once connected; a `McpServerUnavailable` when it is not and will not be soon."""
 
@@ -142,7 +137,7 @@ class Running:
 Told: TypeAlias = NoReply[Running] | Stop[Running]
 
 
-class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
+class McpServer(GenServer[Start, GetClient, Any, Running]):
     """Keeps one server connected."""
 
     trap_exit = True
@@ -178,18 +173,14 @@ class McpServer(GenServer[Start, GetStatus | GetClient, Any, Running]):
         return NoReply(state)
 
     async def handle_call(
-        self, message: GetStatus | GetClient, caller: Caller, state: Running
+        self, _message: GetClient, caller: Caller, state: Running
     ) -> Reply[Running] | NoReply[Running]:
-        match message:
-            case GetStatus():
-                return Reply(state.status, state)
-            case GetClient() if state.state == "ready":
-                return Reply(state.client, state)
-            case GetClient() if state.may_be_soon:
-                state.waiting.append(caller)
-                return NoReply(state)
-            case _:
-                return Reply(_unavailable(state), state)
+        if state.state == "ready":
+            return Reply(state.client, state)
+        if state.may_be_soon:
+            state.waiting.append(caller)
+            return NoReply(state)
+        return Reply(_unavailable(state), state)
 
     async def handle_cast(self, message: Any, state: Running) -> NoReply[Running]:
         match message:
