@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coding_agent.mcp.companion import servers_of, standing_of
 from coding_agent.mcp.names import PREFIX
 from coding_agent.session.options import SessionOptions
+from lemon_otp import CallFailed, NoProcess
 
 if TYPE_CHECKING:
     from coding_agent.hosting.dialogs import Dialogs
@@ -154,7 +155,6 @@ async def servers_settled(options: SessionOptions, wait_s: float) -> list[str]:
     standing = found.standing
     if not standing.settled and not standing.waited_for:
         from coding_agent.mcp.mcp_toolbox import settled_tools
-        from lemon_otp import CallFailed, NoProcess
 
         standing.waited_for = True
         try:

@@ -21,6 +21,8 @@ CLIENT_NAME: Final = "Lemon"
 CALLBACK: Final = "/callback"
 ANSWER_S: Final = 30.0
 """How long a server may be silent while one logs in there; the person has their own time."""
+PROBE: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+"""Any request shows whether a server lets us in."""
 ACCEPT: Final = {"accept": "application/json, text/event-stream"}
 
 
@@ -118,10 +120,6 @@ async def log_in(
         raise LoginRefused(f"{entry.name} asks for no login (it answers {status})")
     if status in (401, 403):
         raise LoginRefused(f"{entry.name} does not take the login it has just granted")
-
-
-PROBE: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-"""Any request shows whether a server lets us in."""
 
 
 def _provider(entry: ServerEntry, store: LoginStore, redirect: str, send_to: Any, come_back: Any) -> Any:

@@ -34,8 +34,9 @@ def stored_login(entry: ServerEntry, environ: Mapping[str, str]) -> Mapping[str,
         BadCredentialFile: The file cannot be read.
     """
     found = CredentialFile(credential_path(environ)).read().get(login_name(entry.url))
-    usable = found is not None and found.kind == KIND and found.data.get("url") == entry.url
-    return found.data if usable and found is not None else None
+    if found is None or found.kind != KIND or found.data.get("url") != entry.url:
+        return None
+    return found.data
 
 
 class LoginStore:

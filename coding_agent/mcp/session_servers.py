@@ -11,7 +11,7 @@ from attrs import evolve
 
 from coding_agent.errors import BadUsage
 from coding_agent.mcp.backing import Backing
-from coding_agent.mcp.companion import SessionServers, servers_of
+from coding_agent.mcp.companion import SessionServers, servers_of, standing_of
 from coding_agent.mcp.config_files import Configured
 from coding_agent.mcp.entries import ServerEntry
 from coding_agent.mcp.mcp_server import Reconnect
@@ -127,14 +127,13 @@ def reconnect_servers(options: SessionOptions, server: str | None = None) -> tup
     Raises:
         BadUsage: The session has no such server.
     """
-    found = servers_of(options)
-    names = () if found is None or found.standing is None else tuple(found.standing.servers)
-    if server is not None and server not in names:
-        raise BadUsage(f"there is no MCP server {server!r} here; known are: {', '.join(names) or 'none'}")
-    wanted = names if server is None else (server,)
-    if found is not None and found.standing is not None:
-        for name in wanted:
-            cast(found.standing.servers[name].address, Reconnect())
+    standing = standing_of(options)
+    servers = {} if standing is None else standing.servers
+    if server is not None and server not in servers:
+        raise BadUsage(f"there is no MCP server {server!r} here; known are: {', '.join(servers) or 'none'}")
+    wanted = tuple(servers) if server is None else (server,)
+    for name in wanted:
+        cast(servers[name].address, Reconnect())
     return wanted
 
 
