@@ -73,10 +73,10 @@ class ClientFiles:
 
     async def _write_at(self, call: Call, place: Place) -> AgentToolResult | None:
         content = required_text(call.params, "content", "Content is required", empty=True)
-        if not _is_text(place):
-            return None
         async with self.workspace.writing(place.real):
-            before = await unless_aborted(self._text(place), call.signal)
+            if not await asyncio.to_thread(_is_text, place):
+                return None
+            before = await unless_aborted(self._as_shown(place), call.signal)
             if before is not None:
                 self.held(call.id, before)
             await self._write(place, content, call.signal)
@@ -117,8 +117,9 @@ class ClientFiles:
 
     async def _text(self, place: Place) -> str | None:
         """The file as the editor has it; None when it is none for an editor, or the editor has nothing to say."""
-        if place.kernel or place.is_dir or not await asyncio.to_thread(_is_text, place):
-            return None
+        return await self._as_shown(place) if await asyncio.to_thread(_is_text, place) else None
+
+    async def _as_shown(self, place: Place) -> str | None:
         try:
             return await self.calls.read_file(place.real)
         except (Refused, TimeoutError):
@@ -148,6 +149,8 @@ async def _version(place: Place) -> Version | None:
 
 def _is_text(place: Place) -> bool:
     """Is what is on the disk something an editor shows as UTF-8 text, and not too long? Yes for a file yet to be."""
+    if place.kernel or place.is_dir:
+        return False
     if place.status is None:
         return True
     if place.status.st_size > READ_BYTES_MAX:
