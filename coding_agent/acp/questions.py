@@ -61,7 +61,7 @@ class Questions:
             url = question.fields.get("url")
             if isinstance(url, str) and self.can.pages:
                 answer = await self.calls.elicit(shapes.page_of(question, url))
-                return options[0] if answer.get("action") == "accept" else options[-1]
+                return {"accept": options[0], "decline": options[-1]}.get(str(answer.get("action")))
             if self.can.forms:
                 return shapes.filled_in(await self.calls.elicit(shapes.form_of(question, options)))
         if not options:

@@ -84,6 +84,18 @@ async def test_a_page_is_opened_by_the_client(connection):
     assert (page["params"]["mode"], page["params"]["url"]) == ("url", "https://example.com/")
 
 
+@pytest.mark.parametrize(("action", "heard"), [("decline", "no"), ("cancel", None)])
+async def test_a_page_that_is_set_aside_is_not_declined(connection, action, heard):
+    """Saying no is an answer, turning away is none."""
+    dialogs = await dialogs_of(connection, url={})
+    answer = asked(dialogs.select("Go there", ["opened", "no"], url="https://example.com/"))
+
+    page = await form_in(connection)
+    await connection.send(id=page["id"], result={"action": action})
+
+    assert await answer == heard
+
+
 async def test_a_client_without_forms_is_asked_for_choices_only(connection):
     """Words cannot be asked for; a page is one more thing to say yes to."""
     dialogs = await dialogs_of(connection)
