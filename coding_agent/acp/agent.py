@@ -130,7 +130,7 @@ class Agent:
         self._require_login()
         if (running := self.sessions.get(session_id)) is not None and running.busy:
             raise SessionBusy(session_id, "turn")
-        source, folder = await asyncio.to_thread(self._stored, session_id), folder_of(cwd)
+        source, folder = await asyncio.to_thread(self._stored, session_id), existing_folder(cwd)
         made = await asyncio.to_thread(_cloned, source, self.host.settings.session_dir, folder)
         session = await self._opened(Wanted(file=made), cwd=cwd, **asked)
         whole = {"sessionId": session.calls.session_id, **await session.state()}

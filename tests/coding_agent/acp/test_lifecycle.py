@@ -64,6 +64,18 @@ async def test_a_fork_holds_what_was_said_and_leaves_the_session_as_it_was(conne
     assert missing["error"]["code"] == -32002
 
 
+async def test_a_fork_into_a_folder_that_is_not_there_leaves_nothing(connection, tmp_path):
+    """It is refused before anything is written."""
+    session = await connection.open()
+    await said(connection, session, "the first words")
+    before = sorted((tmp_path / "sessions").rglob("*"))
+
+    answer = await connection.ask("session/fork", sessionId=session, cwd=str(tmp_path / "nowhere"), mcpServers=[])
+
+    assert answer["error"]["code"] == -32602
+    assert sorted((tmp_path / "sessions").rglob("*")) == before
+
+
 async def test_a_deleted_session_is_gone_with_what_lay_beside_it(connection, tmp_path):
     """Also one that is open; what is left is listed, and it cannot be loaded any more."""
     session, kept = await connection.open(), await connection.open()
