@@ -1,4 +1,4 @@
-"""Edge. One handler is called: in a process of its own, for a bounded time, whatever it does.
+"""Edge. One handler is called for a bounded time, whatever it does: in a process of its own where a runtime is.
 
 An async handler runs beside everything else; a plain one on a thread, so that one that never returns holds nobody up.
 """
@@ -52,12 +52,7 @@ async def call_handler(handler: Callable[..., Any], *args: Any, limit_s: float |
         if alive(pid):
             exit_signal(pid, "kill")
         outcome.cancel()
-    if inspect.iscoroutine(found):
-        found.close()
-        went_well, found = False, "it answered a coroutine; make it an async function"
-    if not went_well:
-        raise HandlerFailed(found)
-    return found
+    return _checked(went_well, found, "it answered a coroutine; make it an async function")
 
 
 def call_now(handler: Callable[..., Any], *args: Any, limit_s: float) -> Any:
@@ -71,19 +66,20 @@ def call_now(handler: Callable[..., Any], *args: Any, limit_s: float) -> Any:
     outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
 
     def work() -> None:
-        try:
-            outcome.put((True, handler(*args)))
-        except BaseException as error:
-            outcome.put((False, error_line(error)))
+        outcome.put(_outcome_of(handler, args))
 
     threading.Thread(target=work, name="extension handler", daemon=True).start()
     try:
         went_well, found = outcome.get(timeout=limit_s)
     except Empty:
         raise HandlerFailed(f"it did not answer within {limit_s:g} seconds") from None
+    return _checked(went_well, found, "nothing can be waited for here; make it a plain function")
+
+
+def _checked(went_well: bool, found: Any, if_coroutine: str) -> Any:
     if inspect.iscoroutine(found):
         found.close()
-        went_well, found = False, "nothing can be waited for here; make it a plain function"
+        raise HandlerFailed(if_coroutine)
     if not went_well:
         raise HandlerFailed(found)
     return found
@@ -99,7 +95,14 @@ async def _work(
     try:
         _settle(outcome, True, await handler(*args))
     except BaseException as error:
-        _settle(outcome, False, _words(error))
+        _settle(outcome, False, error_line(error))
+
+
+def _outcome_of(handler: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        return True, handler(*args)
+    except BaseException as error:
+        return False, error_line(error)
 
 
 def _work_on_thread(
@@ -108,10 +111,7 @@ def _work_on_thread(
     handler: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> None:
-    try:
-        went_well, found = True, handler(*args)
-    except BaseException as error:
-        went_well, found = False, _words(error)
+    went_well, found = _outcome_of(handler, args)
     with suppress(RuntimeError):  # the program has ended meanwhile
         loop.call_soon_threadsafe(_settle, outcome, went_well, found)
 
@@ -119,7 +119,3 @@ def _work_on_thread(
 def _settle(outcome: "asyncio.Future[tuple[bool, Any]]", went_well: bool, found: Any) -> None:
     if not outcome.done():
         outcome.set_result((went_well, found))
-
-
-def _words(error: BaseException) -> str:
-    return error_line(error)
