@@ -107,7 +107,14 @@ def unavailable() -> str | None:
         return "the program bwrap is not installed (package bubblewrap)"
     try:
         command = [*arguments(bwrap, os.path.realpath("/usr"), "strict")[:-3], "--", "true"]
-        done = subprocess.run(command, capture_output=True, timeout=PROBE_S, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bwrap does not run here: {error}"
     if done.returncode != 0:

@@ -61,6 +61,22 @@ def test_a_bwrap_that_does_not_work_is_no_sandbox(fresh, monkeypatch, tmp_path):
         bubblewrap.sandboxed_keeper(str(tmp_path), "strict")
 
 
+def test_what_tries_the_sandbox_sees_no_secrets(fresh, monkeypatch, tmp_path):
+    """No program that is started sees our environment, not even the one that only shows whether bwrap works."""
+    spy = tmp_path / "bwrap"
+    spy.write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\n")
+    spy.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(spy))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+
+    assert bubblewrap.unavailable() is None
+
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH=" in seen
+    assert "canary" not in seen
+    assert "ANTHROPIC_API_KEY" not in seen
+
+
 async def test_what_a_command_can_do_inside(fresh, tmp_path):
     """Where the sandbox works: writes stay in the workspace, the network is away. Where it does not: nothing starts."""
     work = tmp_path / "work"
