@@ -15,7 +15,6 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from inspect import isawaitable
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -137,8 +136,7 @@ class HttpTrace:
         options = self.request.options
 
         async def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
-            given = options.on_payload(body) if options.on_payload is not None else None
-            changed = await given if isawaitable(given) else given
+            changed = await options.payload_instead(body)
             self._request(changed or body)
             return changed
 

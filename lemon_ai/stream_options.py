@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, fields
@@ -136,6 +137,11 @@ class StreamOptions:
         known = {attribute.name for attribute in fields(cls)}
         given: dict[str, Any] = dict(value)
         return cls(**{name: item for name, item in given.items() if name in known})
+
+    async def payload_instead(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        """What `on_payload` wants sent in place of a request body; None where it, or nobody, wants anything else."""
+        given = None if self.on_payload is None else self.on_payload(body)
+        return await given if isawaitable(given) else given
 
     def for_provider(self, provider: str) -> Mapping[str, Any]:
         """The settings for one provider, whichever way its name is spelled."""

@@ -164,11 +164,10 @@ class Hooked:
         return await source if inspect.isawaitable(source) else source
 
     def _watched(self, model: Model, options: StreamOptions) -> StreamOptions:
-        payload, response = options.on_payload, options.on_response
+        response = options.on_response
 
         async def on_payload(body: dict[str, Any]) -> dict[str, Any] | None:
-            given = payload(body) if payload is not None else None
-            changed = await given if inspect.isawaitable(given) else given
+            changed = await options.payload_instead(body)
             now = body if changed is None else changed
             event = hooks.BeforeProviderPayload(model_name(model), now)
             found = await self.extensions.ask(event, self.session, self.report, begin={"payload": now})

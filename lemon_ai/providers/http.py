@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -239,10 +238,7 @@ async def _error_body(answer: httpx.Response) -> bytes:
 
 
 async def _payload(request: ProviderRequest, call: WireCall) -> tuple[bytes, dict[str, str]]:
-    body: dict[str, Any] = call.body
-    if request.options.on_payload is not None:
-        changed = request.options.on_payload(body)
-        body = (await changed if isawaitable(changed) else changed) or body
+    body: dict[str, Any] = await request.options.payload_instead(call.body) or call.body
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     headers = {"content-type": "application/json", "accept": "text/event-stream", **call.headers}
     if call.sign is not None:
