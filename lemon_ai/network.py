@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,7 +10,7 @@ from lemon_ai.errors import Offline
 from lemon_otp import OtpError, get_env, put_env
 
 _OFFLINE: Final = "offline"
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+_LOOPBACK: Final = re.compile(r"(?:.*\.)?localhost|127(?:\.\d{1,3}){1,3}|::1|0\.0\.0\.0")
 
 
 def go_offline() -> None:
@@ -29,9 +30,8 @@ def is_offline() -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost")
+    """Whether an address is this machine; what is no address is not."""
+    return _LOOPBACK.fullmatch(_host(url)) is not None
 
 
 def check_reachable(provider: str, url: str) -> None:
@@ -41,4 +41,11 @@ def check_reachable(provider: str, url: str) -> None:
         Offline: It is another machine's, and this runtime stays on its own.
     """
     if is_offline() and not is_loopback(url):
-        raise Offline(provider=provider, message=f"offline: nothing was sent to {provider} at {urlsplit(url).hostname}")
+        raise Offline(provider=provider, message=f"offline: nothing was sent to {provider} at {_host(url)}")
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

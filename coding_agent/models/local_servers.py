@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from attrs import evolve, field
 
 from coding_agent.models.local_probes import ANSWER_S, Found, ServedModel, accepts, identify
-from lemon_ai import Catalog, Model, UnknownModel, default_catalog
+from lemon_ai import Catalog, Model, UnknownModel, default_catalog, is_loopback
 from lemon_otp import define, frozen, monotonic_s
 
 VARIABLE: Final = "LEMON_LOCAL_SERVERS"
@@ -26,8 +26,6 @@ DEFAULT_ADDRESSES: Final[tuple[str, ...]] = (
     "http://127.0.0.1:8000",
 )
 """Where Ollama, LM Studio, llama.cpp and vLLM listen when nobody told them otherwise."""
-
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @frozen
@@ -106,7 +104,7 @@ class LocalServers:
         told = self.environ.get("OLLAMA_HOST", "")
         ollama = (_origin(told if "://" in told else f"http://{told}", port=11434),) if told else ()
         usual = (*ollama, *map(_origin, self.addresses))
-        local = (address for address in usual if urlsplit(address).hostname in _LOOPBACK)
+        local = (address for address in usual if is_on_this_machine(address))
         return tuple(dict.fromkeys(address for address in (*local, *map(_origin, self.configured)) if address))
 
     def _patience_s(self) -> float:
@@ -131,10 +129,7 @@ class LocalServers:
 
 def is_on_this_machine(url: str | None) -> bool:
     """Is this the address of a server on this machine?"""
-    try:
-        return bool(url) and urlsplit(url or "").hostname in _LOOPBACK
-    except ValueError:
-        return False
+    return url is not None and is_loopback(url)
 
 
 def configured_addresses(catalog: Catalog, *more: str | None) -> tuple[str, ...]:
