@@ -12,7 +12,9 @@ from attrs import evolve, frozen
 from coding_agent.errors import BadUsage
 from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 
-DANGEROUS: Final = CHANGES_FILES | {"bash", "process", "execute_code", "web_download", "browser", "task", "agent"}
+DANGEROUS: Final = CHANGES_FILES | {
+    "checkpoint", "bash", "process", "execute_code", "web_download", "browser", "task", "agent",
+}  # fmt: skip
 """Tools that change something or run something."""
 OUTSIDE: Final = ("web_*", "browser", "mcp__*")
 """Tools that work with other machines; a star stands for the rest of a name."""

@@ -38,6 +38,12 @@ def test_a_tool_is_had_that_is_allowed_and_not_denied(given, has):
     assert left(given) == has
 
 
+@pytest.mark.parametrize("profile", ["safe_mode", "subagent_restricted", "read_only"])
+def test_whoever_may_not_change_files_unasked_puts_none_back(profile):
+    """The tool `checkpoint` restores files, which no question about `write` would stand before."""
+    assert not PROFILES[profile].has("checkpoint")
+
+
 def test_what_must_be_approved_is_named_or_the_profiles():
     """`approvals` adds single tools and takes single ones away."""
     named = read_policy({"require_approval": ["bash"], "approvals": {"write": "always", "bash": "never"}})
