@@ -14,11 +14,12 @@ from urllib.parse import unquote, urlsplit
 
 from attrs import evolve, frozen
 
+from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
 from lemon_agent import AgentTool
 
 LOOKS_HERE: Final = frozenset({"ls", "grep", "find"})
 """Tools that look in the working folder when they are not told where."""
-TAKES_PATH: Final = frozenset({"read", "write", "edit", "hashline_edit", "browser"}) | LOOKS_HERE
+TAKES_PATH: Final = LOOKS_AT_FILES | (CHANGES_FILES - {"patch"}) | {"browser"}
 RUNS: Final = frozenset({"bash", "process"})
 _FILE_LINE: Final = re.compile(r"^(\*\*\* (?:Add File|Update File|Delete File|Move to): )(.+)$", re.MULTILINE)
 

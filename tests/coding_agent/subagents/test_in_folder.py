@@ -32,6 +32,8 @@ def tool(name: str) -> AgentTool:
         ("read", {"path": ""}, {"path": ""}),
         ("find", {"pattern": "*"}, {"pattern": "*", "path": "sub"}),
         ("grep", {"pattern": "x", "path": "."}, {"pattern": "x", "path": "sub"}),
+        ("multiedit", {"path": "a.txt", "edits": []}, {"path": "sub/a.txt", "edits": []}),
+        ("glob", {"pattern": "*", "path": "b"}, {"pattern": "*", "path": "sub/b"}),
         ("bash", {"command": "make"}, {"command": "cd sub && {\nmake\n}"}),
         ("process", {"action": "list"}, {"action": "list"}),
         ("web_download", {"url": "https://x.org/a/b.zip?c"}, {"url": "https://x.org/a/b.zip?c", "path": "sub/b.zip"}),
