@@ -5,7 +5,6 @@ A file is put back only when it is as a tool of this session left it: what someb
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from coding_agent.checkpoints.guarded_tools import Checkpoints
@@ -14,6 +13,7 @@ from coding_agent.checkpoints.records import Checkpoint
 from coding_agent.checkpoints.restore import described, difference, rewind_files
 from coding_agent.checkpoints.snapshot import look
 from coding_agent.checkpoints.store import CheckpointStore
+from coding_agent.storage.stamps import iso
 from coding_agent.tools.arguments import optional_texts, required_text
 from coding_agent.tools.truncate import clip_around
 from coding_agent.tools.workspace import Workspace
@@ -99,9 +99,9 @@ class _Desk:
         guard = self._workspace.guard
         async with self._workspace.turn(*(step.path for step in todo.steps)):
             outcome = await asyncio.to_thread(rewind_files, store, guard, todo)
-        for step in outcome.done:
-            _, version = await asyncio.to_thread(look, guard, step.path)
-            self._workspace.saw(step.path, version)
+            for step in outcome.done:
+                _, version = await asyncio.to_thread(look, guard, step.path)
+                self._workspace.saw(step.path, version)
         lines = [f"done: {line}" for line in described(outcome.done, guard)]
         lines += [f"left alone: {guard.shown(step.path)}: {why}" for step, why in outcome.failed]
         if outcome.failed and not outcome.done:
@@ -157,8 +157,8 @@ class _Desk:
         return [self._workspace.guard.shown(one.path) for one in checkpoint.files]
 
     def _line(self, checkpoint: Checkpoint) -> str:
-        at = datetime.fromtimestamp(checkpoint.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return f"{checkpoint.id}  {at}Z  before {checkpoint.tool}: {', '.join(self._shown(checkpoint)) or 'no file'}"
+        files = ", ".join(self._shown(checkpoint)) or "no file"
+        return f"{checkpoint.id}  {iso(checkpoint.at_ms)}  before {checkpoint.tool}: {files}"
 
     def _part(self, store: CheckpointStore, step: Step) -> str:
         """What becomes of one file; its words only where they may be read."""
