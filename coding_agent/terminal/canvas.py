@@ -114,7 +114,7 @@ class Canvas:
 
     def changed(self) -> None:
         """Something happened: draw soon."""
-        is_asking = self.talk.view.phase == "waiting" and self.talk.view.answer is None
+        is_asking = self.talk.view.phase == "waiting"  # also while of an answer that has begun nothing is seen
         self._drawing.by(self._pace.due_s(monotonic_s(), is_asking=is_asking))
 
     def key_changed(self) -> None:

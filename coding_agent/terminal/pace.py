@@ -38,7 +38,7 @@ class Pace:
         Args:
             now_s: The time now.
             for_key: It is what a person did, and is seen at once.
-            is_asking: It comes of asking the model, and can wait a moment; the beginning of an answer cannot.
+            is_asking: It comes of asking the model, and can wait a moment; the first word of an answer cannot.
         """
         earliest_s = max(now_s, self.way_until_s)
         if for_key:
