@@ -27,7 +27,6 @@ class HeldOutput(Vt100_Output):
         bits = DEPTHS[depth] if colour else ColorDepth.DEPTH_1_BIT
         super().__init__(stdout, self._measure, term=term, default_color_depth=bits, enable_cpr=False)
         self.holds = False
-        self.bytes_written = 0
 
     def hold(self) -> None:
         """Keep what is written from now on."""
