@@ -28,6 +28,19 @@ export function fill(parent, ...inside) {
   return put(parent, inside);
 }
 
+// Has `work` done with the next frame, however often that is asked for until then.
+export function soon(work) {
+  let pending = false;
+  return () => {
+    if (pending) return;
+    pending = true;
+    requestAnimationFrame(() => {
+      pending = false;
+      work();
+    });
+  };
+}
+
 // Characters that would turn the direction of text, or show nothing at all, are written out.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 

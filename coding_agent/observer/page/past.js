@@ -1,5 +1,5 @@
 // Restarts, crashes and other things worth knowing, newest first.
-import { byId, clock, empty, fill, h, setText } from "./dom.js";
+import { byId, clock, empty, fill, h, setText, soon } from "./dom.js";
 
 const MOST = 500;
 const BAD = new Set(["crash", "gave up", "start error", "zombie", "orphan thread", "orphan tool", "loop held", "breaker opened"]);
@@ -8,7 +8,7 @@ export class Past {
   constructor(place) {
     this.place = place;
     this.items = [];
-    this.pending = false;
+    this.later = soon(() => this.draw());
     this.later();
   }
 
@@ -21,15 +21,6 @@ export class Past {
     this.items.push(item);
     if (this.items.length > MOST) this.items.shift();
     this.later();
-  }
-
-  later() {
-    if (this.pending) return;
-    this.pending = true;
-    requestAnimationFrame(() => {
-      this.pending = false;
-      this.draw();
-    });
   }
 
   draw() {

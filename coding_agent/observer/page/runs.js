@@ -1,5 +1,5 @@
 // Runs as bars over time: turns, model calls, tools, subagents in the tools that asked for them. And what was said.
-import { byId, clock, duration, empty, fill, h, setText } from "./dom.js";
+import { byId, clock, duration, empty, fill, h, setText, soon } from "./dom.js";
 import { offer } from "./actions.js";
 import { read, talk } from "./talk.js";
 
@@ -11,7 +11,7 @@ export class Runs {
     this.skew = 0;
     this.chosen = null;
     this.what = "time";
-    this.pending = false;
+    this.later = soon(() => this.draw());
     list.addEventListener("keydown", (event) => this.key(event));
     setInterval(() => { if (this.someRun() && !document.hidden) this.later(); }, 1000);
     this.later();
@@ -46,15 +46,6 @@ export class Runs {
 
   now() {
     return Date.now() + this.skew;
-  }
-
-  later() {
-    if (this.pending) return;
-    this.pending = true;
-    requestAnimationFrame(() => {
-      this.pending = false;
-      this.draw();
-    });
   }
 
   choose(n) {

@@ -1,5 +1,5 @@
 // The tree as a list in which only the rows in sight are elements: thousands of processes are as easy as ten.
-import { byId, h, setText, visible } from "./dom.js";
+import { byId, h, setText, soon, visible } from "./dom.js";
 
 const HEIGHT = 26;
 const MORE = 8;
@@ -24,7 +24,10 @@ export class Tree {
     this.spacer = h("div", { class: "spacer", role: "presentation" });
     list.append(this.spacer);
     this.pool = [];
-    this.pending = false;
+    this.later = soon(() => {
+      if (this.stale) this.arrange();
+      this.draw();
+    });
     this.stale = true;
     list.addEventListener("scroll", () => this.later(), { passive: true });
     new ResizeObserver(() => this.later()).observe(list);
@@ -54,16 +57,6 @@ export class Tree {
       this.stale = true;
     }
     this.later();
-  }
-
-  later() {
-    if (this.pending) return;
-    this.pending = true;
-    requestAnimationFrame(() => {
-      this.pending = false;
-      if (this.stale) this.arrange();
-      this.draw();
-    });
   }
 
   again() {
