@@ -10,7 +10,7 @@ from attrs import define
 
 from coding_agent import event_names
 from coding_agent.measuring.steps import Step, Steps
-from lemon_otp import Pid, introspect, is_orderly, telemetry, wall_ms
+from lemon_otp import Pid, introspect, is_orderly, repl, telemetry, wall_ms
 
 STEPS_HANDLER: Final = "coding_agent.observer.steps"
 HISTORY_HANDLER: Final = "coding_agent.observer.history"
@@ -117,24 +117,7 @@ def _about(measurements: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict
     return found
 
 
-def _named(pid: Pid) -> str:
-    """What the tree calls a process, or called it."""
-    if pid.name or pid.label:
-        return str(pid.name or pid.label)
-    info = introspect.info(pid)
-    supervisor: Any = info.parent
-    child = None if supervisor is None else introspect.child_of(supervisor, pid)  # type: ignore[arg-type]  # its own process
-    if child is not None:
-        return _text(child.spec.id)
-    return (info.module or "process").rpartition(".")[2]
-
-
 def _words(value: Any) -> str:
     if isinstance(value, Pid):
-        return f"{_named(value)} <{value.id}>"[:120]
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    """A text as it is, anything else in a few words: a child's id may be any object."""
-    return value[:120] if type(value) is str else introspect.in_words(value)
+        return f"{repl.tree_id(value)} <{value.id}>"[:120]  # type: ignore[arg-type]  # every pid is one's process
+    return value[:120] if type(value) is str else introspect.in_words(value)  # a child's id may be any object

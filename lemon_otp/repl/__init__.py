@@ -7,6 +7,7 @@ from lemon_otp.repl.answering import ask, wanted
 from lemon_otp.repl.catalogue import add_operation, find_operation, operations
 from lemon_otp.repl.connections import Taken
 from lemon_otp.repl.details import Detail, add_details
+from lemon_otp.repl.finding import tree_id
 from lemon_otp.repl.from_thread import FromThread, LoopHeld
 from lemon_otp.repl.inside import run_command, serve
 from lemon_otp.repl.operations import Answer, Emit, Later, Operation, Refusal
@@ -40,5 +41,6 @@ __all__ = [
     "private_folder",
     "run_command",
     "serve",
+    "tree_id",
     "wanted",
 ]

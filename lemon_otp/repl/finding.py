@@ -92,7 +92,7 @@ def supervised(process: Process) -> tuple[Process, Child] | None:
 def child_id(child: Child) -> str:
     """What a supervisor calls a child, as the tree shows it."""
     spec_id = child.spec.id
-    return spec_id if isinstance(spec_id, str) else introspect.in_words(spec_id)
+    return str.__str__(spec_id) if isinstance(spec_id, str) else introspect.in_words(spec_id)
 
 
 def tree_id(process: Process) -> str:
