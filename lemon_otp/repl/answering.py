@@ -76,7 +76,7 @@ async def act(operation: Operation, request: Mapping[str, Any]) -> Answer | Late
             done: Answer | Later = await answer if inspect.isawaitable(answer) else answer
             return done
     except TimeoutError:
-        return failure(f"{operation.name} did not end within {operation.timeout_s:g} s; it may still", "timeout")
+        return too_slow(operation)
     except Exception as error:
         return failed(error)
 
@@ -97,6 +97,11 @@ def finished(answer: Answer | Later) -> dict[str, Any]:
         return {"ok": True, **value}
     except _RAISED as error:
         return failed(error)
+
+
+def too_slow(operation: Operation) -> dict[str, Any]:
+    """What an act is answered with that has taken as long as it may."""
+    return failure(f"{operation.name} did not end within {operation.timeout_s:g} s; it may still", "timeout")
 
 
 def failed(error: BaseException) -> dict[str, Any]:

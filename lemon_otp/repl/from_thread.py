@@ -95,10 +95,7 @@ class FromThread:
         except LoopHeld:
             return self._answer_held(operation, request)
         except TimeoutError:
-            return {
-                "ok": False,
-                "error": f"{operation.name} did not end within {operation.timeout_s:g} s; it may still",
-            }
+            return answering.too_slow(operation)
 
     async def look(self, operation: Operation, request: Mapping[str, Any]) -> dict[str, Any]:
         """What a look says, in the table of operations or not; `held` is in it while the tree's loop is."""
