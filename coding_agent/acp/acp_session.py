@@ -121,6 +121,7 @@ class AcpSession:
             send(owner, _Close())
             with suppress(ReceiveTimeout):
                 await receive(down_of(ended), timeout_s=CLOSE_S)
+            await self.host.finish()
 
     # What the client is told at once.
 

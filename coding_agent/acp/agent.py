@@ -262,6 +262,7 @@ class Agent:
         self._require_login()
         folder = existing_folder(cwd)
         host = await asyncio.to_thread(_host_for, self.host, folder)
+        await host.begin()
         host.extras += self.host.extras
         host.client_servers = tuple(map(entry_of, mcp_servers or ()))
         host.more_folders = tuple(dict.fromkeys(map(existing_folder, additional_directories or ())))

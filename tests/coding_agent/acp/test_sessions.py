@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from coding_agent import session_registry
+from lemon_ai import find_model
 from lemon_otp import exit_signal
 from tests.coding_agent.acp.support import text
 
@@ -54,6 +55,29 @@ async def test_what_waits_for_trust_is_told_with_the_first_prompt(connection, tm
     thoughts = [message for message in connection.written if "agent_thought_chunk" in json.dumps(message)]
     assert len(thoughts) == 1
     assert "this project is not trusted" in json.dumps(thoughts)
+
+
+async def test_models_of_a_folders_extensions_answer_and_their_goodbyes_are_waited_for(connection, tmp_path):
+    """Each session has a start of its own: what its extensions bring is there, and they hear its end."""
+    heard = tmp_path / "heard"
+    extension = tmp_path / "home" / ".config" / "lemon" / "extensions" / "birds.py"
+    extension.parent.mkdir(parents=True)
+    extension.write_text(
+        "import time\n"
+        "def extension(lemon):\n"
+        "    lemon.register_provider('birds', {'api': 'openai-completions', 'baseUrl': 'http://127.0.0.1:1/v1',\n"
+        "        'models': [{'id': 'grey'}]})\n"
+        "    lemon.on('session_shutdown', farewell)\n"
+        "def farewell(event, session):\n"
+        "    time.sleep(0.2)\n"
+        f"    open({str(heard)!r}, 'w').close()\n"
+    )
+    await connection.open()
+    assert find_model("birds/grey").id == "grey"
+
+    await connection.agent.close()
+
+    assert heard.exists()
 
 
 async def test_an_editor_that_fails_to_read_leaves_it_to_the_disk(connection, tmp_path):
