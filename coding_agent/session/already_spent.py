@@ -5,12 +5,12 @@ left. Entries that a fork took over were made, and paid for, by the session it c
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from coding_agent.errors import SessionError
-from coding_agent.session.budget import NO_LIMITS, Account, Spent
+from coding_agent.session.budget import NO_LIMITS, Account, Spent, spent_by
 from coding_agent.storage.session_manager import SessionManager
 from coding_agent.storage.stamps import parse_iso
+from lemon_ai import Usage, usage_from_wire
 
 
 def resume_account(account: Account | None, store: SessionManager) -> None:
@@ -42,11 +42,11 @@ def spent_in(store: SessionManager) -> Spent:
     total = Spent()
     for usage, at_ms in _usages(store):
         if began_ms is None or at_ms is None or at_ms > began_ms:
-            total += _spent(usage)
+            total += spent_by(usage)
     return total
 
 
-def _usages(store: SessionManager) -> Iterator[tuple[Any, int | None]]:
+def _usages(store: SessionManager) -> Iterator[tuple[Usage, int | None]]:
     """The usage of every answer and summary, and when its entry was made."""
     for position, kind in enumerate(store.tree.kinds):
         if kind not in ("message/assistant", "compaction", "branch_summary"):
@@ -55,15 +55,4 @@ def _usages(store: SessionManager) -> Iterator[tuple[Any, int | None]]:
         holder = entry.get("message") if kind == "message/assistant" else entry
         usage = holder.get("usage") if isinstance(holder, dict) else None
         if isinstance(usage, dict):
-            yield usage, parse_iso(entry.get("timestamp"))
-
-
-def _spent(usage: dict[str, Any]) -> Spent:
-    parts = [_number(usage.get(name)) for name in ("input", "output", "cacheRead", "cacheWrite")]
-    cost = usage.get("cost")
-    dollars = _number(cost.get("total")) if isinstance(cost, dict) else 0.0
-    return Spent(int(_number(usage.get("totalTokens")) or sum(parts)), dollars, 1)
-
-
-def _number(value: Any) -> float:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else 0
+            yield usage_from_wire(usage), parse_iso(entry.get("timestamp"))
