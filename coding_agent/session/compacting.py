@@ -25,10 +25,10 @@ from lemon_otp import OtpError, monotonic_s, self_pid, telemetry
 
 def wanted(state: Conversation) -> bool:
     """Is the conversation so long that it is to be compacted without being asked?"""
-    tokens = _tokens(state)
-    return is_due(tokens, state.model.context_window, state.options.compaction) and (
-        state.compaction.decide("threshold", state.options.compaction) == "compact"
-    )
+    settings = state.options.compaction
+    if state.compaction.decide("threshold", settings) != "compact":
+        return False
+    return is_due(_tokens(state), state.model.context_window, settings)
 
 
 def overflowed(terminal: object) -> TypeGuard[AgentEnd]:
@@ -177,8 +177,8 @@ def _is_failure(message: object) -> bool:
 
 
 def _tokens(state: Conversation) -> int:
-    size = context_size([message for _, message in state.store.context_items()])
-    return size.tokens if size.counted else size.tokens + sum(_overhead(state).values())
+    messages = [message for _, message in state.store.context_items()]
+    return context_size(messages, overhead=lambda: sum(_overhead(state).values())).tokens
 
 
 def _overhead(state: Conversation) -> dict[str, int]:

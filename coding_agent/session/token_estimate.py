@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
@@ -45,7 +45,7 @@ class ContextSize:
     estimated: int
 
 
-def context_size(messages: Sequence[Any], *, overhead: int = 0) -> ContextSize:
+def context_size(messages: Sequence[Any], *, overhead: Callable[[], int] | None = None) -> ContextSize:
     """The size of a conversation.
 
     The last answer whose provider counted tokens is taken at its word; it counted the system prompt and the tools as
@@ -53,7 +53,7 @@ def context_size(messages: Sequence[Any], *, overhead: int = 0) -> ContextSize:
 
     Args:
         messages: The conversation; answers from before a compaction summary in it count for nothing.
-        overhead: Tokens of the system prompt and the tools.
+        overhead: Tokens of the system prompt and the tools; asked only when they are added.
     """
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -64,7 +64,7 @@ def context_size(messages: Sequence[Any], *, overhead: int = 0) -> ContextSize:
                 break
             later = estimate(messages[index + 1 :])
             return ContextSize(counted + later, counted, later)
-    guessed = estimate(messages) + overhead
+    guessed = estimate(messages) + (0 if overhead is None else overhead())
     return ContextSize(guessed, 0, guessed)
 
 

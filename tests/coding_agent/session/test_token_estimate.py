@@ -53,7 +53,7 @@ def test_what_the_provider_counted_is_taken_at_its_word():
     """
     The last counted answer, plus a guess at what follows it; the overhead is in the count.
     """
-    size = context_size([user("x" * 4000), counted("b", 500), user("abcd")], overhead=99)
+    size = context_size([user("x" * 4000), counted("b", 500), user("abcd")], overhead=lambda: 99)
     assert (size.tokens, size.counted, size.estimated) == (501, 500, 1)
 
 
@@ -61,8 +61,8 @@ def test_without_a_count_everything_is_guessed():
     """
     System prompt and tools are added then.
     """
-    assert context_size([user("abcd"), answer("efgh")], overhead=10).tokens == 12
-    assert context_size([], overhead=10).tokens == 10
+    assert context_size([user("abcd"), answer("efgh")], overhead=lambda: 10).tokens == 12
+    assert context_size([], overhead=lambda: 10).tokens == 10
 
 
 def test_a_usage_without_a_total_is_added_up():
