@@ -237,7 +237,7 @@ class Conversation:
             return
         known = {tool.name for tool in self.options.tools}
         self.options = evolve(self.options, tools=(*others, *tools))
-        chosen = self.store.build_context().active_tools
+        chosen = self.store.chosen().active_tools
         fresh = (tool.name for tool in tools if tool.name not in known and (chosen is None or tool.name in chosen))
         names = {tool.name for tool in self.options.tools}
         self.active_tools = (*(name for name in self.active_tools if name in names), *fresh)
