@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from coding_agent.arguments import Arguments
 from coding_agent.errors import BadUsage, SessionNotRunning
 from coding_agent.hosting.host_parts import Host, OpenSession
+from coding_agent.storage.finding import meant
 from coding_agent.storage.listing import read_summary
 
 FOLDERS_MAX: Final = 64
@@ -61,12 +62,11 @@ class Folders:
         Raises:
             SessionNotRunning: None of that id runs here, or several do.
         """
-        fitting = [one for one in self.sessions() if one.session_id.startswith(session_id)]
-        exact = [one for one in fitting if one.session_id == session_id]
-        if len(exact or fitting) != 1:
-            what = "no session" if not fitting else "more than one session"
+        found = meant(session_id, self.sessions(), lambda one: one.session_id)
+        if len(found) != 1:
+            what = "more than one session" if found else "no session"
             raise SessionNotRunning(f"{what} of this host begins with {session_id}")
-        return (exact or fitting)[0]
+        return found[0]
 
     async def of_file(self, file: Path, otherwise: Host) -> Host:
         """The host of the folder a session file belongs to; `otherwise` where that cannot be said or taken.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from coding_agent.errors import NoSuchSession
-from coding_agent.storage.listing import SessionSummary, list_sessions, newest_session
+from coding_agent.storage.listing import list_sessions, newest_session
 
 LATEST: Final = "latest"
 SHOWN: Final = 5
@@ -22,7 +22,12 @@ MEANT: Final = "a session's file, its id or how that begins, or latest"
 T = TypeVar("T")
 
 
-def meant(wanted: str, sessions: Iterable[T], id_of: Callable[[T], str], name_of: Callable[[T], str | None]) -> list[T]:
+def meant(
+    wanted: str,
+    sessions: Iterable[T],
+    id_of: Callable[[T], str],
+    name_of: Callable[[T], str | None] = lambda _: None,
+) -> list[T]:
     """Those that a word means: of that id or name; where there is none, those whose id begins with it."""
     every = list(sessions)
     exact = [one for one in every if wanted in (id_of(one), name_of(one))]
@@ -43,17 +48,16 @@ def find_session(wanted: str | Path, session_dir: Path, cwd: str | Path) -> Path
     """
     if isinstance(wanted, Path) or is_path(wanted):
         return Path(wanted).expanduser().absolute()
-    word = wanted
-    if word == LATEST:
+    if wanted == LATEST:
         return latest_session(cwd, session_dir)
-    found = meant(word, list_sessions(session_dir), _id, lambda _: None)
+    found = meant(wanted, list_sessions(session_dir), lambda one: one.id)
     if len(found) == 1:
         return found[0].path
     if found:
         named = ", ".join(one.id for one in found[:SHOWN])
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        raise NoSuchSession(f"{word} may be {named}{more}; give more of it, or the path of the file")
-    raise NoSuchSession(f"there is no session {word} in {session_dir}, and no such file; `sessions list` shows them")
+        raise NoSuchSession(f"{wanted} may be {named}{more}; give more of it, or the path of the file")
+    raise NoSuchSession(f"there is no session {wanted} in {session_dir}, and no such file; `sessions list` shows them")
 
 
 def is_path(word: str) -> bool:
@@ -71,7 +75,3 @@ def latest_session(cwd: str | Path, session_dir: Path) -> Path:
     if newest is None:
         raise NoSuchSession(f"there is no session for {cwd} yet in {session_dir}")
     return newest
-
-
-def _id(summary: SessionSummary) -> str:
-    return summary.id
