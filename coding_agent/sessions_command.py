@@ -18,7 +18,7 @@ from coding_agent.credentials import known_secrets
 from coding_agent.errors import CodingAgentError
 from coding_agent.exporting.formats import FORMATS, Format, export, to_document
 from coding_agent.exporting.save import write_new
-from coding_agent.hosting.session_list import listed_sessions
+from coding_agent.hosting.session_list import listed
 from coding_agent.storage import copying
 from coding_agent.storage.context import context_json
 from coding_agent.storage.finding import MEANT, find_session, is_path
@@ -101,11 +101,10 @@ def _list(arguments: argparse.Namespace) -> int:
     sessions = list_sessions(directory, cwd)
     if arguments.json:
         return _print_json([session.to_json() for session in sessions])
-    told = {one.path: one for one in listed_sessions(directory, cwd, (), bytes_max=LOOKED_AT)}
     for session in sessions:
         _say(f"{iso(session.created_ms)}  {session.id}  {session.cwd or '-'}  {session.path}")
-        if (one := told.get(session.path)) is not None:
-            _say(f"    {_first_line(one.name or one.first_message)}")
+        one = listed(session, bytes_max=LOOKED_AT)
+        _say(f"    {_first_line(one.name or one.first_message)}")
     if not sessions:
         print(f"no sessions in {directory}", file=sys.stderr)
     return 0

@@ -50,22 +50,20 @@ class ListedSession:
         }
 
 
-def listed_sessions(
-    session_dir: Path, cwd: str | None, live: Collection[str], *, bytes_max: int = FILE_BYTES_MAX
-) -> list[ListedSession]:
+def listed_sessions(session_dir: Path, cwd: str | None, live: Collection[str]) -> list[ListedSession]:
     """The sessions of a folder, the one written last first; of one working folder when `cwd` is given.
 
     Args:
         session_dir: Where session files lie.
         cwd: The working folder.
         live: Ids of the sessions that run here.
-        bytes_max: How much of each file is looked at.
     """
-    found = [_listed(summary, summary.id in live, bytes_max) for summary in list_sessions(session_dir, cwd)]
+    found = [listed(summary, live) for summary in list_sessions(session_dir, cwd)]
     return sorted(found, key=lambda one: one.updated_ms, reverse=True)
 
 
-def _listed(summary: SessionSummary, live: bool, bytes_max: int) -> ListedSession:
+def listed(summary: SessionSummary, live: Collection[str] = (), *, bytes_max: int = FILE_BYTES_MAX) -> ListedSession:
+    """The session with what its file says, of which `bytes_max` are looked at; `live` are the ids of those that run."""
     name, first, count, read = None, None, 0, 0
     try:
         with summary.path.open("rb") as file:
@@ -83,7 +81,14 @@ def _listed(summary: SessionSummary, live: bool, bytes_max: int) -> ListedSessio
     except OSError:
         pass
     return ListedSession(
-        summary.path, summary.id, summary.cwd, summary.modified_ms, name, first or NO_MESSAGES, count, live
+        summary.path,
+        summary.id,
+        summary.cwd,
+        summary.modified_ms,
+        name,
+        first or NO_MESSAGES,
+        count,
+        summary.id in live,
     )
 
 
