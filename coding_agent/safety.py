@@ -15,6 +15,7 @@ from coding_agent.session.options import Companion, ToolBinder
 from coding_agent.settings import Settings
 from coding_agent.settings.schema import EXTRA_TOOLS
 from coding_agent.settings.schema import MODES as STRICTEST_FIRST
+from coding_agent.tool_kinds import FETCHES
 from coding_agent.tools import Workspace, browser_tool, default_tools, execute_code_tool
 from lemon_agent import AgentTool, ToolError
 from lemon_otp import Pid
@@ -112,15 +113,14 @@ def guarded(settings: Settings, safety: Safety, gate: PermissionGate, *, readabl
     extra = _known_extras(settings)
     cwd = str(settings.cwd)
     made = default_tools(cwd, workspace=workspace, hashlines="hashline_edit" in extra)
+    binders: tuple[ToolBinder, ...] = (partial(with_own_browser, cwd, workspace),)
+    if settings.offline:
+        made, binders = [_kept_here(tool) for tool in made], ()
     if "execute_code" in extra:
         bridge = [tool for tool in made if tool.name in BRIDGED]
-        bridge = [_kept_here(tool) for tool in bridge] if settings.offline else bridge
         permit = partial(_permitted, gate, count(1))
         made.append(execute_code_tool(cwd, workspace=workspace, bridge_tools=bridge, permit=permit))
     tools = tuple(_prefixed(tool, settings.shell_prefix) for tool in made)
-    binders: tuple[ToolBinder, ...] = (partial(with_own_browser, str(settings.cwd), workspace),)
-    if settings.offline:
-        tools, binders = tuple(_kept_here(tool) for tool in tools), ()
     if not safety.checkpoints:
         return Guarded(tools, (gate.join, workspace.join), binders)
     checkpoints = Checkpoints()
@@ -164,7 +164,7 @@ def with_own_browser(
 
 def _kept_here(tool: AgentTool) -> AgentTool:
     """The tool; one that works with other machines refuses, and says why."""
-    if tool.name not in ("web_fetch", "web_search", "web_download", BROWSER):
+    if tool.name not in FETCHES and tool.name != BROWSER:
         return tool
 
     def execute(_call_id: str, _params: dict[str, Any], _signal: Any, _on_update: Any) -> Any:

@@ -8,11 +8,10 @@ from attrs import evolve, frozen
 
 from coding_agent.permissions.parts import ReadsFile, Run, Unclear, WritesFile
 from coding_agent.permissions.policy import Action, Fetch, FileAccess, InShell, Use
-from coding_agent.tool_kinds import CHANGES_FILES, LOOKS_AT_FILES
+from coding_agent.tool_kinds import CHANGES_FILES, FETCHES, LOOKS_AT_FILES
 from coding_agent.tools.paths import PathGuard, Purpose, protected_folder
 from lemon_agent import ToolError
 
-FETCHES: Final = frozenset({"web_fetch", "web_download", "web_search"})
 BROWSER_LOOKS: Final = frozenset({"read", "screenshot", "back", "close"})
 NOTES: Final = frozenset({"todo", "todoread", "todowrite", "ask_parent", "task"})
 """Tools that touch nothing but what they keep themselves; what a subagent does comes here with its own calls."""

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from coding_agent.tool_kinds import CHANGES_FILES
 from lemon_ai import AssistantMessage, ToolCall
 
 READERS: Final = frozenset({"read"})
-WRITERS: Final = frozenset({"write", "edit", "patch", "apply_patch", "multi_edit", "hashline_edit", "notebook_edit"})
+WRITERS: Final = CHANGES_FILES | {"apply_patch", "multi_edit", "notebook_edit"}
 
 
 @frozen

@@ -1,4 +1,5 @@
 from coding_agent.session.file_operations import FileOperations, from_details, track
+from coding_agent.tool_kinds import CHANGES_FILES
 from lemon_ai import AssistantMessage, ToolCall
 from tests.coding_agent.storage.support import user
 
@@ -17,6 +18,13 @@ def test_reads_and_changes_are_told_apart():
         [user("x"), calls(("read", "b"), ("read", "a"), ("edit", "a"), ("write", "c"), ("patch", "d"), ("read", "b"))]
     )
     assert found == FileOperations(("b",), ("a", "c", "d"))
+
+
+def test_whatever_is_known_to_change_files_is_noted():
+    """
+    Under each name that permissions and checkpoints go by.
+    """
+    assert track([calls(*((name, name) for name in CHANGES_FILES))]).modified == tuple(sorted(CHANGES_FILES))
 
 
 def test_earlier_lists_are_carried_forward():
