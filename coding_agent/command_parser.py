@@ -19,12 +19,17 @@ def or_first(argv: Sequence[str], usual: str) -> list[str]:
     return given if asks_for_help or (given and not given[0].startswith("-")) else [usual, *given]
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """What to add to a complaint about a word that nobody knows; empty where none is near."""
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """What was probably meant by a word that nobody knows; None where nothing is near."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, 1, NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    return next(iter(get_close_matches(word, known, 1, NEAR)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to add to a complaint about a word that nobody knows; empty where nothing is near."""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -78,11 +78,9 @@ def _refuse_mistyped(argv: Sequence[str]) -> None:
     is_word = word.replace("-", "").isalpha() and not word.startswith("-")
     if not is_word or any(given.startswith(("-p", "--print")) for given in argv):
         return
-    from difflib import get_close_matches
+    from coding_agent.command_parser import nearest
 
-    from coding_agent.command_parser import NEAR
-
-    near = SAID_OTHERWISE.get(word) or next(iter(get_close_matches(word, COMMANDS, 1, NEAR)), None)
+    near = SAID_OTHERWISE.get(word) or nearest(word, COMMANDS)
     if near is not None:
         raise MistypedCommand(word, near)
 

@@ -11,7 +11,7 @@ from coding_agent.errors import NoSuchSession
 from coding_agent.models.model_choice import ModelChoice
 from coding_agent.resources import Resources, load_resources
 from coding_agent.safety import HEADLESS, Safety, gate_for, guarded
-from coding_agent.session.budget import Account, Budget
+from coding_agent.session.budget import NO_LIMITS, Account, Budget
 from coding_agent.session.compaction import CompactionSettings
 from coding_agent.session.options import SessionOptions
 from coding_agent.settings import Settings
@@ -84,7 +84,7 @@ def session_options(
         agent_settings=_agent_settings(settings, asks=approver is not None or gate is not None),
         stream_options=stream_options_of(settings),
         compaction=compaction_of(settings),
-        account=None if budget == Budget() else Account(budget),
+        account=None if budget == NO_LIMITS else Account(budget),
         fallback=_fallback(choice),
         companions=found_tools.companions,
         tool_binders=found_tools.binders,

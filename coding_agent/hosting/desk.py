@@ -223,6 +223,7 @@ class Desk:
 
         Raises:
             SessionError, BadUsage: It cannot be opened. The desk stays where it was.
+            ServeFailed: Another host serves the folder of its file. The desk stays where it was.
         """
         host = self.host
         if wanted is not None and wanted.file is not None:
