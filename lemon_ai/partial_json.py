@@ -54,11 +54,12 @@ def _object_in(text: str) -> dict[str, Any] | None:
 def _said_again(text: str) -> Any:
     """The last of several values in a row, if those before it are empty objects or the same; None otherwise."""
     objects: list[Any] = []
+    at = 0
     try:
-        while text:
-            value, end = _DECODER.raw_decode(text)
+        while at < len(text):
+            value, end = _DECODER.raw_decode(text, at)
             objects.append(value)
-            text = text[end:].lstrip()
+            at = _BLANK.match(text, end).end()  # type: ignore[union-attr]
     except (ValueError, RecursionError):
         return None
     last = objects.pop()
