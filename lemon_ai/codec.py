@@ -11,6 +11,7 @@ no time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf, isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -174,7 +175,9 @@ def _usual_usage(wire: Mapping[str, Any]) -> Usage | None:
     try:
         counts: tuple[int, int, int, int, int] = _COUNTS(wire)
         prices: tuple[float, float, float, float, float] = _PRICES(wire["cost"])
-    except (KeyError, TypeError):
+        if not isfinite(sum(prices)):
+            return None
+    except (KeyError, TypeError, OverflowError):
         return None
     if {*map(type, counts)} != {int} or not {*map(type, prices)} <= {int, float} or min(counts) < 0 or min(prices) < 0:
         return None
@@ -302,7 +305,13 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any, kind: Callable[[Any], T], nothing: T) -> T:
-    return kind(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else nothing
+    """The number; `nothing` for what is none, or one that nobody can count with: JSON may hold 1e999."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return nothing
+    try:
+        return kind(value) if isfinite(value) else nothing
+    except OverflowError:
+        return nothing
 
 
 def _count(value: Any) -> int:
@@ -310,4 +319,4 @@ def _count(value: Any) -> int:
 
 
 def _price(value: Any) -> float:
-    return value if type(value) is float and value >= 0 else max(0.0, _number(value, float, 0.0))
+    return value if type(value) is float and 0 <= value < inf else max(0.0, _number(value, float, 0.0))

@@ -1,5 +1,6 @@
 """What a session has used up counts when another program goes on with it."""
 
+import pytest
 from attrs import evolve
 
 from coding_agent import client
@@ -32,6 +33,34 @@ def test_every_answer_counts_whatever_branch_it_is_on(tmp_path):
         store.append_message(paid("two"))
         store.append_message(answer("free"))
         assert spent_in(store) == Spent(240, 1.0, 3)
+
+
+@pytest.mark.parametrize("beyond", ["1e999", "NaN", "1" + "0" * 400])
+def test_a_price_that_nobody_can_count_with_is_none(tmp_path, beyond):
+    """A file that something else wrote is opened all the same, and what can be counted in it counts."""
+    with SessionManager.create("/p", tmp_path) as store:
+        store.append_message(user("a"))
+        store.append_message(paid("one"))
+    written = store.path.read_text()
+    store.path.write_text(written.replace('"total":0.5', f'"total":{beyond}'))
+    assert store.path.read_text() != written
+    with SessionManager.open(store.path) as store:
+        assert [message.role for message in store.build_context().messages] == ["user", "assistant"]
+        assert spent_in(store) == Spent(120, 0.0, 1)
+
+
+@pytest.mark.parametrize("beyond", ["1e999", "NaN"])
+def test_a_count_that_nobody_can_count_with_is_none(tmp_path, beyond):
+    """The parts of it are taken then."""
+    with SessionManager.create("/p", tmp_path) as store:
+        store.append_message(user("a"))
+        store.append_message(paid("one"))
+    written = store.path.read_text()
+    store.path.write_text(written.replace('"totalTokens":120', f'"totalTokens":{beyond}'))
+    assert store.path.read_text() != written
+    with SessionManager.open(store.path) as store:
+        assert [message.role for message in store.build_context().messages] == ["user", "assistant"]
+        assert spent_in(store) == Spent(120, 0.5, 1)
 
 
 def test_what_a_fork_took_over_was_paid_for_elsewhere(tmp_path):
