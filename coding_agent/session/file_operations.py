@@ -74,6 +74,11 @@ def _paths(value: Any) -> list[str]:
 
 
 def _note(call: ToolCall, read: set[str], modified: set[str]) -> None:
+    if isinstance(patch := call.arguments.get("patch_text"), str):  # names its files itself
+        from coding_agent.tools.patch_files import paths_in
+
+        modified.update(paths_in(patch))
+        return
     path = call.arguments.get("path", call.arguments.get("file_path"))
     if not isinstance(path, str) or not path:
         return

@@ -27,6 +27,16 @@ def test_whatever_is_known_to_change_files_is_noted():
     assert track([calls(*((name, name) for name in CHANGES_FILES))]).modified == tuple(sorted(CHANGES_FILES))
 
 
+def test_every_file_that_a_patch_names_is_a_changed_one():
+    """
+    Its call has no path of its own; a patch that cannot be read changed nothing.
+    """
+    patch = "*** Begin Patch\n*** Delete File: a\n*** Update File: b\n*** Move to: c\n@@\n-x\n+y\n*** End Patch"
+    read = ToolCall("r", "read", {"path": "a"})
+    good, bad = ToolCall("g", "patch", {"patch_text": patch}), ToolCall("b", "patch", {"patch_text": "*** Begin"})
+    assert track([AssistantMessage([read, good, bad])]) == FileOperations((), ("a", "b", "c"))
+
+
 def test_earlier_lists_are_carried_forward():
     """
     A file read long ago and changed now moves over.
